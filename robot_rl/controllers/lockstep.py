@@ -13,7 +13,7 @@ import numpy as np
 
 from robot_rl.config import Guard
 from robot_rl.controllers import messages
-from robot_rl.controllers.arm_loops import ArmLoops
+from robot_rl.controllers.arm_loops import ArmLoops, Stand
 from robot_rl.controllers.fingers import obey, report_into
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
@@ -46,15 +46,17 @@ class LockstepWorld:
     def __init__(self) -> None:
         self._loops: ArmLoops
         self._joined: list[ArmLoop] = []
+        self._stands: list[Stand] = []
         self._set_up: set[ArmLoop] = set()
         self._periods: dict[ArmLoop, float] = {}
         """[s], of the targets for which no time has gone by."""
         self.resets = 0
 
-    def join(self, loop: ArmLoop) -> None:
+    def join(self, loop: ArmLoop, stand: Stand) -> None:
         """Another arm of the world, before anything moves."""
         self._joined.append(loop)
-        self._loops = ArmLoops(self._joined)
+        self._stands.append(stand)
+        self._loops = ArmLoops(self._joined, self._stands)
 
     @property
     def shared(self) -> bool:
@@ -120,6 +122,7 @@ class LockstepArm:
         setup: ArmSetup,
         guards: Sequence[Guard] = (),
         world: LockstepWorld | None = None,
+        stand: Stand | None = None,
     ):
         """Alone in its world, or one of several in theirs."""
         # the first start on a machine compiles the law: not while somebody waits for an answer
@@ -128,7 +131,7 @@ class LockstepArm:
         self.ring = Ring(arm.joints)
         self._loop = ArmLoop(arm, setup, self.ring, guards)
         self._world = world or LockstepWorld()
-        self._world.join(self._loop)
+        self._world.join(self._loop, stand or Stand())
         truth = arm.world()
         self.objects, self.scene_joints = len(truth.objects), len(truth.scene_q)
         self.fingers = arm.fingers is not None

@@ -20,7 +20,7 @@ import numpy as np
 
 from robot_rl.config import ArmConfig
 from robot_rl.controllers import messages
-from robot_rl.controllers.arm_loops import ArmLoops
+from robot_rl.controllers.arm_loops import ArmLoops, stand_of
 from robot_rl.controllers.fingers import obey, report_into
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
@@ -235,10 +235,11 @@ def _open_endpoints(arms: Sequence[LoopArgs]) -> "tuple[list[_LoopEndpoint], Arm
     """Open the arms, each with its loop, its ring and its slots. Raises what their drivers do."""
     drivers = open_drivers([args.config for args in arms], arms[0].scene, "real")
     rings = [Ring(args.joints, args.ring) for args in arms]
-    loops = ArmLoops([
+    each = [
         ArmLoop(arm, args.setup, ring, args.config.guards)
         for arm, args, ring in zip(drivers, arms, rings, strict=True)
-    ])
+    ]
+    loops = ArmLoops(each, [stand_of(args.config) for args in arms])
     endpoints = [
         _LoopEndpoint(args, arm, loop, loops)
         for args, arm, loop in zip(arms, drivers, loops.loops, strict=True)

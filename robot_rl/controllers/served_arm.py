@@ -6,6 +6,7 @@ import numpy as np
 
 from robot_rl.config import ArmConfig, driver
 from robot_rl.config.compliance import default_within
+from robot_rl.controllers.arm_loops import stand_of
 from robot_rl.controllers.lockstep import LockstepArm, LockstepWorld
 from robot_rl.controllers.realtime import RealTimeArm
 from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup, check_setup, open_drivers
@@ -37,7 +38,7 @@ def open_arms(
             )
         arms, world = open_drivers(configs, scene, clock), LockstepWorld()
         return [
-            LockstepArm(arm, setup, config.guards, world)
+            LockstepArm(arm, setup, config.guards, world, stand_of(config))
             for arm, setup, config in zip(arms, setups, configs, strict=True)
         ]
     if not simulated:

@@ -8,6 +8,7 @@ import numpy as np
 
 from robot_rl import config, geometry
 from robot_rl.config import Task, tighten
+from robot_rl.controllers.arm_loops import ArmLoops, stand_of
 from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.setup import ArmSetup
@@ -36,6 +37,7 @@ class PairPlayer:
             ArmLoop(driver, self._setup(arm))
             for driver, arm in zip(self.drivers, PAIR.arms, strict=True)
         ]
+        self.together = ArmLoops(self.loops, [stand_of(arm) for arm in PAIR.arms])
         self.scene, self.data = self.drivers[0]._world.scene, self.drivers[0]._data
         self.refresh()
         judged = replace(task, reward=Use("simulator"))  # no steps in wait for a learned one's word
@@ -55,8 +57,7 @@ class PairPlayer:
         return self.latest
 
     def reset(self, seed: int) -> WorldState:
-        for loop in self.loops:
-            loop.reset(seed)
+        self.together.reset(self.loops[0], seed)
         return self.refresh()
 
     def states(self) -> list[ArmState]:
@@ -99,8 +100,7 @@ class PairPlayer:
             loop.obey(ArmTarget(target, 0.1), loop.t + 0.3)
         first = self.loops[0].ticks + 1
         for tick in range(first, first + TICKS):
-            for loop in self.loops:
-                loop.tick(0.001 * tick)
+            self.together.tick(0.001 * tick)
         states = self.states()
         assert all(state.fault == Fault.NONE for state in states), [s.reason for s in states]
         tips = [geometry.pose_multiply(np.array(stand), s.pose_base_tcp)[:3]
