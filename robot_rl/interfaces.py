@@ -402,8 +402,7 @@ class Scene(Driver):
 
     @abstractmethod
     def add_to(self, spec: Any, hand: Any) -> None:
-        """Add table, light, objects, cameras to the arm's `MjSpec`; the tool goes onto body `hand`
-        (several arms: a tuple)."""
+        """Add table, light, objects, cameras to the `MjSpec`, the tool to body `hand` (or to several)."""
 
     def place(self, model: Any, data: Any, seed: int) -> None:
         """A reset has put everything where `add_to` did, at rest: move what the seed is to move."""
