@@ -2,6 +2,7 @@
 it holds.
 """
 
+import itertools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +14,11 @@ from robot_rl.learner.replay import LOCAL, Replay
 from robot_rl.learner.tally import Tally
 from robot_rl.networks.policy import Policy
 from robot_rl.stream.codec import too_large
-from robot_rl.types import ActorStream, Mark, MarkKind, SpaceSpec, Step
+from robot_rl.types import ActorStream, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 DEMONSTRATIONS: ActorStream = ("demonstrations", 0)
+NEWEST_EPISODES = 20
+ALONE = {Provenance.POLICY}
 log = logging.getLogger(__name__)
 
 
@@ -69,6 +72,7 @@ class Memory:
         self.env_steps = 0
         self.episodes = 0
         self.newest_episode = -1
+        self._alone, self._counted_at = 0.0, 0
         self._append(demonstrations, [DEMONSTRATIONS] * len(demonstrations))
         self.replay.keep()
 
@@ -94,6 +98,20 @@ class Memory:
         """Take in a mark, when all steps before it have been. Steps taken back count as made."""
         self.replay.apply(mark, stream)
         self.episodes += mark.kind == MarkKind.TRUNCATED
+
+    @property
+    def alone(self) -> float:
+        """The share of the newest own episodes that succeeded without help; of fewer than
+        `NEWEST_EPISODES` those that are missing did not.
+        """
+        if self._counted_at != self.episodes:
+            self._counted_at = self.episodes
+            labels = (label for _, label in self.replay.whole_episodes())
+            own = (label for label in labels if Provenance.DEMO not in label.authors)
+            newest = itertools.islice(own, NEWEST_EPISODES)
+            count = sum(label.succeeded and label.authors <= ALONE for label in newest)
+            self._alone = count / NEWEST_EPISODES
+        return self._alone
 
     def _append(self, steps: Sequence[Step], streams: Sequence[ActorStream]) -> None:
         features = self._cache.of(steps, streams) if self._cached else [None] * len(steps)

@@ -278,6 +278,7 @@ class Training:
         `between` is called after each (to receive what has arrived meanwhile, not to add it).
         """
         self._value_steps(count)
+        self.agent.alone = self.memory.alone
         self._updating = True
         try:
             with closing(self._batches.draw(count, until)) as batches:

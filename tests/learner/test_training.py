@@ -194,6 +194,30 @@ def test_resumed_training_goes_on_exactly_as_it_would_have() -> None:
     assert all(np.array_equal(a, resumed.policy()[name]) for name, a in straight.policy().items())
 
 
+def test_it_is_imitated_for_as_long_as_the_policy_needs_help() -> None:
+    nothing, agent = np.zeros(2, np.float32), replace(CONFIG.agent, bc_while_helped=0.5)
+    training = Training(SPACE, replace(CONFIG, agent=agent), seed=0, run_steps=2_000)
+
+    def episode(number: int, success: bool, last: Provenance) -> None:
+        policy, end = Provenance.POLICY, (success, not success)
+        first = make(number, 0, nothing, nothing, False, False, policy)
+        step = make(number, 1, nothing, nothing, False, False, policy)
+        training.add([first, step, make(number, 2, nothing, nothing, *end, last)])
+
+    training.load_demonstrations(demonstrations())
+    for number in range(5):
+        episode(number, True, Provenance.POLICY)
+    episode(5, True, Provenance.HUMAN)
+    episode(6, False, Provenance.POLICY)
+    assert training.memory.alone == 5 / 20
+    for number in range(7, 27):
+        episode(number, True, Provenance.POLICY)
+    assert training.memory.alone == 1.0
+    config = training.agent.config
+    assert config.bc_weight_at(0, 0.25) == config.bc_weight
+    assert config.bc_weight_at(9_999, 0.25) == 0.75 * 0.5 and config.bc_weight_at(9_999, 1.0) == 0.0
+
+
 def test_warming_up_leaves_no_trace() -> None:
     warm, cold = (Training(SPACE, CONFIG, seed=2, run_steps=200) for _ in range(2))
     warm.warm_up()

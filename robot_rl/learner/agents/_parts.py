@@ -74,6 +74,8 @@ class BaseAgent:
     """It learns what a state is worth; without a critic `assess` has no row of `q`."""
     moves_grippers: ClassVar[bool] = False
     """It learns choices beside numbers (`networks/choices.py`); a task that moves grippers needs it."""
+    alone: float = 0.0
+    """The share of the newest own episodes that succeeded without help, as the learner says it."""
     config: Any
 
     def __init__(self, spec: PolicySpec, config: Any, seed: int, device: str = "cpu"):

@@ -74,6 +74,10 @@ class Config(AgentConfig):
             2 brought pixel runs to 90 % in a third of the steps, and kept to the end it left them
             swinging: hence the decay.
         bc_decay_steps: the environment step at which it has gone linearly to zero.
+        bc_while_helped: of the BC term, the least while the policy needs help: it falls to zero with
+            the share of the newest 20 own episodes that succeed without help, whatever the step.
+            Where it is 0 a policy that cannot do a long task yet forgets at `bc_decay_steps` what
+            it could (docs/learning.md).
         bc_initial_updates: regression of the actor on the demonstrations before the first
             environment step. 0 for learning from a random policy.
         hand: what moves grippers. "joint": policy and critics. "separate": HIL-SERL's DQN of the
@@ -102,6 +106,7 @@ class Config(AgentConfig):
     average_rate: float = 1e-3
     bc_weight: float = 2.0
     bc_decay_steps: int = 5_000
+    bc_while_helped: float = 0.0
     bc_initial_updates: int = 0
     hand: str = "joint"
     toggle_penalty: float = 0.02
@@ -129,6 +134,8 @@ class Config(AgentConfig):
             raise ConfigError(f"actor_period must be at least 1, not {self.actor_period}")
         if self.hand not in HANDS:
             raise ConfigError(f"hand must be {' or '.join(HANDS)}, not {self.hand!r}")
+        if not 0.0 <= self.bc_while_helped < math.inf:
+            raise ConfigError(f"bc_while_helped must be at least 0, not {self.bc_while_helped}")
         if not 0.0 <= self.toggle_penalty < math.inf:
             raise ConfigError(f"toggle_penalty must be at least 0, not {self.toggle_penalty}")
         if not 0.0 <= self.target_entropy_per_choice < 1.0:
@@ -139,9 +146,12 @@ class Config(AgentConfig):
     def policy_options(self) -> dict[str, Any]:
         return super().policy_options | {"hand": self.hand}
 
-    def bc_weight_at(self, env_steps: int) -> float:
-        """Weight of the BC term after so many own steps."""
-        return linear_decay(self.bc_weight, self.bc_decay_steps, env_steps)
+    def bc_weight_at(self, env_steps: int, alone: float = 1.0) -> float:
+        """Weight of the BC term after so many own steps, where a share `alone` of the newest own
+        episodes succeeded without help.
+        """
+        decayed = linear_decay(self.bc_weight, self.bc_decay_steps, env_steps)
+        return max(decayed, self.bc_while_helped * (1.0 - alone))
 
 
 class Agent(BaseAgent):
@@ -212,7 +222,7 @@ class Agent(BaseAgent):
         return self.config.actor_period
 
     def scheduled(self, env_steps: int) -> dict[str, float]:
-        return {"bc_weight": self.config.bc_weight_at(env_steps)}
+        return {"bc_weight": self.config.bc_weight_at(env_steps, self.alone)}
 
     def compile(self) -> None:
         """Compile the three equations when they are first called; without a working compiler they
@@ -306,7 +316,7 @@ class Agent(BaseAgent):
             metrics |= self._update_hand(features, batch)
         self.updates += 1
         if self.updates % self.config.actor_period == 0:
-            bc_weight = self.config.bc_weight_at(env_steps)
+            bc_weight = self.config.bc_weight_at(env_steps, self.alone)
             metrics |= self._update_actor(features, batch, q_data, bc_weight)
         return metrics
 
