@@ -40,33 +40,33 @@ GL_PROBE := import sys; from robot_rl.cameras.mujoco import gl_problem; sys.exit
 USB_PROBE := import ctypes.util, sys; sys.exit(ctypes.util.find_library("usb-1.0") is None)
 HAS_GL := $(BIN)/python -c '$(GL_PROBE)'
 
-train: $(VENV)/.installed gl
+train: $(VENV)/.installed $(VENV)/.law gl
 	$(BIN)/robot-rl train $(TASK) --hardware $(HARDWARE) $(if $(OBS),--obs $(OBS)) $(ARGS)
 
 # Without root, the tests that draw, open a RealSense, need a display or a browser are skipped and name the command.
-test: $(VENV)/.installed-dev
+test: $(VENV)/.installed-dev $(VENV)/.law
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display browser; fi
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
-test-fast: $(VENV)/.installed-dev
+test-fast: $(VENV)/.installed-dev $(VENV)/.law
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
 
-soak: $(VENV)/.installed-dev
+soak: $(VENV)/.installed-dev $(VENV)/.law
 	$(BIN)/python -m tests.faults.soak $(ARGS)
 
-soak-targets: $(VENV)/.installed-dev
+soak-targets: $(VENV)/.installed-dev $(VENV)/.law
 	$(BIN)/python -m tests.controllers.adversary $(ARGS)
 
-soak-deaths: $(VENV)/.installed-dev
+soak-deaths: $(VENV)/.installed-dev $(VENV)/.law
 	$(BIN)/python -m tests.controllers.deaths $(ARGS)
 
-walkthrough: $(VENV)/.installed-dev
+walkthrough: $(VENV)/.installed-dev $(VENV)/.law
 	$(BIN)/python -m tests.walkthrough
 
-bench-data: $(VENV)/.installed
+bench-data: $(VENV)/.installed $(VENV)/.law
 	$(BIN)/python benchmarks/data.py $(ARGS)
 
-tasks: $(VENV)/.installed gl
+tasks: $(VENV)/.installed $(VENV)/.law gl
 	$(BIN)/python -m benchmarks.tasks $(ARGS)
 
 # franky-sim wants libraries of its own: an environment of its own.
@@ -101,7 +101,7 @@ clean:
 	rm -rf $(VENV) .peers .franky-sim build dist .mypy_cache .ruff_cache .pytest_cache
 	find robot_rl tasks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-install: $(VENV)/.installed-dev
+install: $(VENV)/.installed-dev $(VENV)/.law
 
 gl: $(VENV)/.installed
 	@if $(HAS_GL) 2>/dev/null; then exit 0; fi; \
@@ -154,9 +154,13 @@ $(VENV)/.torch: constraints.txt | $(VENV)/.python
 	esac
 	@touch $@
 
-# What the arm's 1 kHz loop needs is compiled here, and not when an arm is started for the first time.
 $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
 	$(BIN)/pip install -c constraints.txt -e .
+	@touch $@
+
+# What the arm's 1 kHz loop needs is compiled here, and not when an arm is started for the first time;
+# `make --jobs 2` does it while the rest is installed.
+$(VENV)/.law: $(VENV)/.installed
 	@echo "Compiling the arm's control law, once: a minute, or some on a busy machine"
 	@$(BIN)/python -c 'from robot_rl.controllers.warm_up import warm_up; warm_up(7)'
 	@touch $@
