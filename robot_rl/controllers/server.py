@@ -33,6 +33,7 @@ from robot_rl.links.seldom import Seldom
 from robot_rl.links.sockets import bind, new_socket
 from robot_rl.machine.clock import ClockKind
 from robot_rl.machine.compiled import COMPILES, is_first_time
+from robot_rl.machine.signals import was_interrupted
 from robot_rl.types import (
     ArmState,
     Array,
@@ -96,6 +97,8 @@ def serve(
     if handles_signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end_the_start)
+        if was_interrupted():  # before, and an import has swallowed it
+            return
     try:
         arms = open_arms(configs, scene, clock)
     except Exception:  # a library that is being imported makes an ImportError of it

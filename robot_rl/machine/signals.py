@@ -36,6 +36,11 @@ def _remember(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def was_interrupted() -> bool:
+    """Whether a Ctrl-C has come since `remembered` began, whatever became of its KeyboardInterrupt."""
+    return bool(_interrupts)
+
+
 class StopRequest:
     """Set by the first SIGINT or SIGTERM while the `with` block lasts; a second SIGINT raises
     KeyboardInterrupt.

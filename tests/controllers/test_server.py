@@ -286,6 +286,27 @@ def test_a_signal_ends_a_start_at_any_moment(address, clock, after_s):
     assert time.monotonic() - begun < 10.0
 
 
+SWALLOWS = """
+import os, signal, sys
+from dataclasses import replace
+from robot_rl import config
+from robot_rl.controllers.server import serve
+from robot_rl.machine.signals import remembered
+
+arm = config.load_hardware("sim_panda").arms[0]
+with remembered():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        pass  # as an import does
+    serve(replace(arm, address=sys.argv[1]), clock="lockstep")
+"""
+
+
+def test_a_ctrl_c_that_an_import_has_swallowed_ends_the_start(address):
+    subprocess.run([sys.executable, "-c", SWALLOWS, address], check=True, timeout=50.0)
+
+
 def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(lockstep_arm):
     arm = connect(lockstep_arm)
     with pytest.raises(ConfigError, match=r"max_force.*80"):
