@@ -32,9 +32,9 @@ from robot_rl.classifier.frames import (
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.review import read_verdicts
-from robot_rl.classifier.score import NO_PREDICATES, Predicates, doubtful_share
-from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt
-from robot_rl.classifier.worth import episode_scores, figures
+from robot_rl.classifier.score import NO_PREDICATES, Predicates, Rule, doubtful_share
+from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt, proof
+from robot_rl.classifier.worth import episode_scores, figures, where_allowed
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.resnet10 import load_weights
@@ -94,7 +94,8 @@ def train(
     """Train a classifier on the logs of `sources` (run folders, .log files), each up to its end or
     to where it `ends`, and write it as the next version in `folder`; the verdicts that lie there
     win over what was recorded. `encoder` is its trunk, where the options say so; that of the newest
-    version in `folder`, if not given. `predicates` are the task's: they are counted, not learnt.
+    version in `folder`, if not given. `predicates` are the task's: they are counted, not
+    learnt, and the threshold may be lower beside them (`rule_for`).
 
     Raises ConfigError for sources without frames or cameras, or cameras that the encoder does not
     know, DataError where there are too few episodes.
@@ -131,8 +132,7 @@ def train_on(
     labels = np.concatenate([each.label for each in parts["calibrate"]])
     calibration = platt(np.concatenate(held["calibrate"]), labels)
     judged = {part: [calibration(z) for z in logits] for part, logits in held.items()}
-    scores = episode_scores(judged["calibrate"], parts["calibrate"], options.frames)
-    rule = choose_rule(*scores, options.bound, options.frames)
+    rule = rule_for(judged["calibrate"], parts["calibrate"], options)
     # what nobody vouches for may have been seen by a camera that had moved
     usual, _, strangeness = strange.fit([each for each in episodes if not each.unspoken])
     metrics = {
@@ -152,6 +152,21 @@ def train_on(
         "options": options,
     }  # fmt: skip
     return files.write(folder, about, network, usual)
+
+
+def rule_for(
+    probabilities: Sequence[Array], episodes: Sequence[Frames], options: ClassifierConfig
+) -> Rule:
+    """The rule that keeps the bound by the pictures alone. Where that would miss successes of these
+    episodes, the one that keeps it in a run: what the task's predicates forbid in any case is nothing
+    to be careful about.
+    """
+    scores = episode_scores(probabilities, episodes, options.frames)
+    rule = choose_rule(*scores, options.bound, options.frames)
+    if proof(*scores, rule.threshold).misses:
+        scores = episode_scores(where_allowed(probabilities, episodes), episodes, options.frames)
+        rule = choose_rule(*scores, options.bound, options.frames)
+    return rule
 
 
 def test(

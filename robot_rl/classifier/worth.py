@@ -67,12 +67,21 @@ def in_a_run(
     as one of probability 0. No counts where an episode lacks the numbers that they ask for.
     """
     said: dict[str, Any] = {"predicates": sorted(predicates)}
-    allowed = [each.allowed for each in episodes if each.allowed is not None]
-    if len(allowed) < len(episodes):
+    if any(each.allowed is None for each in episodes):
         return said
-    seen = [np.where(holds, p, 0.0) for holds, p in zip(allowed, probabilities, strict=True)]
+    seen = where_allowed(probabilities, episodes)
     found = proof(*episode_scores(seen, episodes, rule.frames), rule.threshold)
     return {**said, **found.to_json()}
+
+
+def where_allowed(probabilities: Sequence[Array], episodes: Sequence[Frames]) -> list[Array]:
+    """The probabilities as a run has them: 0 where the predicates of the task do not hold. Those of
+    an episode that lacks the numbers for these stay.
+    """
+    return [
+        p if each.allowed is None else np.where(each.allowed, p, 0.0)
+        for p, each in zip(probabilities, episodes, strict=True)
+    ]
 
 
 def sentences(about: str, metrics: Mapping[str, Any], wanted: float) -> list[str]:

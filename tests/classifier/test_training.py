@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from robot_rl.classifier import training
+from robot_rl.classifier.frames import Frames
 from robot_rl.classifier.options import ClassifierConfig
 from robot_rl.classifier.score import Predicates
 from robot_rl.classifier.training import train, train_on
 from robot_rl.classifier.worth import sentences
-from robot_rl.types import DataError, SpaceSpec
+from robot_rl.types import Array, DataError, SpaceSpec
 from tests.classifier.synthetic import (
     EYES,
     SIZE,
@@ -143,3 +144,20 @@ def test_predicates_are_counted_as_they_hold_in_a_run_and_not_where_their_number
     assert "with the task's predicates (force): 2 false successes on 2 failure episodes" in text
     lacking = training.test(made, [path], Predicates(width_between=(0.0, 0.1)))
     assert "predicates (width): not counted" in "\n".join(sentences("held out", lacking, 0.01))
+
+
+def test_where_pictures_alone_miss_successes_the_threshold_counts_what_predicates_forbid():
+    def judged(probability: float, label: str, *, allowed: bool) -> tuple[Array, Frames]:
+        seen = replace(episode(0, 4 * label), allowed=np.full(4, allowed))
+        return np.full(4, probability), seen
+
+    def threshold(*episodes: tuple[Array, Frames]) -> float:
+        probabilities, seen = zip(*episodes, strict=True)
+        return training.rule_for(probabilities, seen, QUICK).threshold
+
+    failure = judged(0.8, "0", allowed=False)
+    low, high = judged(0.7, "1", allowed=True), judged(0.95, "1", allowed=True)
+    assert threshold(failure, low, high) == 0.5
+    # not where nothing is missed, nor where the predicates allow the failure
+    assert threshold(failure, high) > 0.8
+    assert threshold(judged(0.8, "0", allowed=True), low, high) > 0.8

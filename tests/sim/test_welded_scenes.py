@@ -18,7 +18,7 @@ from robot_rl.sim.stage import find_scene
 from robot_rl.types import ConfigError, OperatorCommand, Use
 from tests.sim.player import HARDWARE, Player
 
-TASKS = {"drawer": 0.02, "ram_press": 0.001, "cable_clip": 0.02}
+TASKS = {"drawer": 0.03, "ram_press": 0.001, "cable_clip": 0.02}
 """And how near the goal the tool is when it is done [m]."""
 
 
