@@ -39,7 +39,7 @@ class ArmLoops:
         if len(self.loops) == 1:
             self.tick = self.loops[0].tick
         self._seen = [*self._expect_each_other(list(zip(self.loops, stands, strict=True)))]
-        self._tell()
+        self.tell()
 
     @property
     def first(self) -> ArmLoop:
@@ -65,8 +65,8 @@ class ArmLoops:
                     yield rows[filled : filled + count], pose, other
                     filled += count
 
-    def _tell(self) -> None:
-        """Each arm where the others were last measured."""
+    def tell(self) -> None:
+        """Tell each arm where the others were last measured."""
         for rows, pose, other in self._seen:
             rows[:] = capsules_from(pose, other.outline())
 
@@ -74,7 +74,7 @@ class ArmLoops:
         """One period of every arm at the time `t` [s]: the world goes on with the last one's
         torques, so that each measures the same moment.
         """
-        self._tell()
+        self.tell()
         for loop in self.loops:
             loop.tick(t)
 
@@ -86,4 +86,4 @@ class ArmLoops:
         for loop in self.loops:
             if loop is not asked:
                 loop.begin_anew()
-        self._tell()
+        self.tell()

@@ -50,7 +50,7 @@ class StopRequest:
     """
 
     def __init__(self) -> None:
-        self._asked = bool(_interrupts)
+        self._asked = was_interrupted()
         self._at_once = False
         self._before: dict[int, object] = {}
 

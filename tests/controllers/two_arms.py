@@ -12,10 +12,12 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 
+from robot_rl.controllers.arm_loops import ArmLoops, Stand
 from robot_rl.controllers.arms.mujoco import Arm, Options
 from robot_rl.controllers.loop import ArmLoop
-from robot_rl.controllers.outline import capsules_from, separation
+from robot_rl.controllers.outline import separation
 from robot_rl.geometry import (
+    IDENTITY,
     pose_inverse,
     quat_from_rotvec,
     quat_multiply,
@@ -101,14 +103,15 @@ class TwoArms:
         self.loops = [ArmLoop(arm, setup) for arm in self.arms]
         self.poses = [pose_first_second, pose_inverse(pose_first_second)]
         self.told = True
-        for loop, other in zip(self.loops, reversed(self.loops), strict=True):
-            loop.expect_neighbours([f"the other's {name}" for name in other.outline_names])
-        self.tell()
+        stands = [Stand("the other", pose) for pose in (IDENTITY, pose_first_second)]
+        self._together = ArmLoops(self.loops, stands)
 
     def tell(self) -> None:
         """Each arm is told where the other was last measured."""
-        for loop, other, pose in zip(self.loops, reversed(self.loops), self.poses, strict=True):
-            loop.neighbours[:] = capsules_from(pose, other.outline()) if self.told else np.nan
+        self._together.tell()
+        if not self.told:
+            for loop in self.loops:
+                loop.neighbours[:] = np.nan
 
     def run(self, ticks: int, each: Callable[[], None] | None = None) -> None:
         for _ in range(ticks):
