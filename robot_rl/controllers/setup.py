@@ -49,33 +49,30 @@ class ArmSetup:
 
 def open_driver(config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real") -> Any:
     """Open the arm of a hardware file with its driver, and tell it its load."""
-    use = Use(config.driver, config.options)
-    arm: Arm = make(
-        "controllers/arms", use, Given(name=config.name, arm=config, scene=scene, clock=clock)
-    )
-    if config.load is not None:
-        arm.set_load(config.load)
-    return arm
+    return open_drivers([config], scene, clock)[0]
 
 
 def open_drivers(
     configs: Sequence[ArmConfig], scene: Use | None = None, clock: ClockKind = "real"
 ) -> list[Any]:
-    """The arms of a hardware file that one process has: one, or those that stand in one world."""
+    """The same of the arms that one process has: one, or those that stand in one world."""
+    uses = [Use(config.driver, config.options) for config in configs]
+    given = [Given(name=it.name, arm=it, scene=scene, clock=clock) for it in configs]
+    arms: list[Arm]
     if len(configs) == 1:
-        return [open_driver(configs[0], scene, clock)]
-    kind = driver("controllers/arms", configs[0].driver)
-    arms = kind.together([
-        (
-            make_options("controllers/arms", Use(config.driver, config.options), config.name),
-            Given(name=config.name, arm=config, scene=scene, clock=clock),
+        arms = [make("controllers/arms", uses[0], given[0])]
+    else:
+        options = [
+            make_options("controllers/arms", use, it.name)
+            for use, it in zip(uses, given, strict=True)
+        ]
+        arms = driver("controllers/arms", uses[0].name).together(
+            list(zip(options, given, strict=True))
         )
-        for config in configs
-    ])
     for arm, config in zip(arms, configs, strict=True):
         if config.load is not None:
             arm.set_load(config.load)
-    return list(arms)
+    return arms
 
 
 def open_in_company(arm: ArmConfig, hardware: Hardware, task: Task | None) -> Any:
