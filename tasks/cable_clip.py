@@ -60,6 +60,8 @@ TASK = Task(
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
         "learner.agent.initial_temperature": 5e-4,
+        # While it cannot do it alone it forgets what it no longer imitates
+        "learner.agent.bc_decay_steps": 30_000,
         # Twenty demonstrations show twenty scenes: own successes show more of them
         "learner.pretrain.renew_at": (1_500, 4_000),
     },

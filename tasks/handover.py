@@ -83,6 +83,8 @@ TASK = Task(
         "learner.agent.initial_temperature": 5e-4,
         # Less than what a step later costs, 2 % of the value: with 0.02 the open hand stayed above
         "learner.agent.toggle_penalty": 0.005,
+        # While it cannot do it alone it forgets what it no longer imitates
+        "learner.agent.bc_decay_steps": 30_000,
         # Twenty demonstrations show twenty scenes: own successes show more of them
         "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),
     },

@@ -36,7 +36,16 @@ from robot_rl.machine.validation import (
     problems_of,
     to_json,
 )
-from robot_rl.types import AXES, DIRECTION, ActionSpec, Compliance, ConfigError, SpaceSpec, Use
+from robot_rl.types import (
+    AXES,
+    DIRECTION,
+    PLACE,
+    ActionSpec,
+    Compliance,
+    ConfigError,
+    SpaceSpec,
+    Use,
+)
 from robot_rl.types.files import Backward, Hardware, ObsKind, StartPose, Task, Wander
 
 
@@ -231,6 +240,8 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
         sizes["sim_goal"] = 6
     elif task.observe_gravity:
         sizes["projected_gravity"] = 3
+    if task.observe_place:
+        sizes[PLACE] = 6
     prefixes = [
         f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms
     ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Hardware
-from robot_rl.types import ArmState, Array, SpaceSpec, WorldState
+from robot_rl.types import PLACE, ArmState, Array, SpaceSpec, WorldState
 
 START = "tcp_pose"
 TWIST = "tcp_twist"
@@ -26,18 +26,25 @@ class Observer:
     (same point, other axes: a translation never leaks into a rotation); `state/target_offset` is
     how far the target is ahead of the arm, which the policy must see because targets build on one
     another. `state/projected_gravity` `(3,)`, if the space has it, is the unit vector downwards:
-    how far the tool is tilted, which a camera can hardly tell from a shift. `state/sim_goal`, if
+    how far the tool is tilted, which a camera can hardly tell from a shift. `state/place` `(6,)`, if
+    the space has it, is where the tool is, seen from the middle of the task's start poses
+    (`places`, one `(7,)` for each arm): what a camera that stands still shows, stands still there.
+    `state/sim_goal`, if
     the space has it, is the simulator's truth: the goal seen from the tool. `judge/height` [m] in
     the base frame and `judge/force` [N], `(arms,)`, are there if the space has them.
     """
 
-    def __init__(self, hardware: Hardware, space: SpaceSpec):
+    def __init__(
+        self, hardware: Hardware, space: SpaceSpec, places: Sequence[Sequence[float]] = ()
+    ):
         many = len(hardware.arms) > 1
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
         self._sees_goal, self._sees_gravity = (
             any(name.endswith("/" + seen) for name in space.observations)
             for seen in (SIM_GOAL, GRAVITY)
         )
+        sees_place = any(name.endswith("/" + PLACE) for name in space.observations)
+        self._places = [np.array(place) for place in places] if sees_place else []
         self._judge_height = "judge/height" in space.observations
         self._judge_force = "judge/force" in space.observations
         self._downwards = [
@@ -63,8 +70,8 @@ class Observer:
     ) -> dict[str, Array]:
         """The observation of this moment; pictures go in as they are, under their names."""
         observation: dict[str, Array] = {}
-        for prefix, start, down, origin, arm in zip(
-            self._prefixes, self._starts, self._downwards, self._world, arms, strict=True
+        for i, (prefix, start, down, origin, arm) in enumerate(
+            zip(self._prefixes, self._starts, self._downwards, self._world, arms, strict=True)
         ):
             to_tool = geometry.quat_conjugate(arm.pose_base_tcp[3:])
             values = {
@@ -75,6 +82,8 @@ class Observer:
             }
             if self._sees_gravity:
                 values[GRAVITY] = geometry.quat_rotate(to_tool, down)
+            if self._places:
+                values[PLACE] = geometry.pose_delta(self._places[i], arm.pose_base_tcp)
             if self._sees_goal and world is not None:
                 goal = geometry.pose_multiply(origin, world.goal_base_tcp)
                 values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, goal)

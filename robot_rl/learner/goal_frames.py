@@ -7,6 +7,10 @@ meant it. A hand that takes hold or lets go on the way does so at a goal of its 
 goal is where that happened (the keyframes of PerAct, arXiv 2209.05451, section 3.2). One that closes
 on nothing tells nothing: a policy that is being learnt does so anywhere. So it is for the frames of
 free wandering (provenance SCRIPT) that starts at a success.
+
+Of the outcomes that were collected for a classifier, as much is known: where success was shown, or,
+of a failure, up to where a hand has last taken hold of something. They show scenes that the
+demonstrations do not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,19 +44,22 @@ def goal_frames(
     steps: Iterable[Step],
     spec: PolicySpec,
     successes: Iterable[Sequence[Step]] = (),
+    outcomes: Iterable[Step] = (),
     *,
     said_late_s: float = 0.0,
 ) -> GoalFrames:
-    """Collect the frames of successful demonstrations, of wandering, and of `successes`, other
-    episodes that reached the goal, with the goal seen from the tool.
+    """Collect the frames of successful demonstrations, of wandering, of `successes`, other episodes
+    that reached the goal, and of `outcomes`, whose reward is the frame's label, with the goal seen
+    from the tool.
 
     The goal is where the tool was when success was meant, `said_late_s` before it was said: a
     person may have let go or drawn back by then. Raises DataError if there are no frames.
     """
     known = [
-        (scene, step.observation, zip(_poses(step, spec), goal, strict=True))
-        for scene, episode, goals in _known_goals(steps, spec, successes, said_late_s)
+        (scene, step.observation, list(zip(_poses(step, spec), goal, strict=True)))
+        for scene, episode, goals in _known_goals(steps, spec, successes, outcomes, said_late_s)
         for step, goal in zip(episode, goals, strict=True)
+        if goal is not None
     ]
     if not known:
         raise DataError(
@@ -66,10 +73,24 @@ def goal_frames(
 
 
 def _known_goals(
-    steps: Iterable[Step], spec: PolicySpec, successes: Iterable[Sequence[Step]], said_late_s: float
-) -> Iterator[tuple[int, Sequence[Step], list[list[Array]]]]:
-    """The number of the scene, an episode and in each of its frames the goal's pose for each arm."""
+    steps: Iterable[Step],
+    spec: PolicySpec,
+    successes: Iterable[Sequence[Step]],
+    outcomes: Iterable[Step],
+    said_late_s: float,
+) -> Iterator[tuple[int, Sequence[Step], list[list[Array] | None]]]:
+    """The number of the scene, an episode and in each of its frames the goal's pose for each arm, if
+    it is known.
+    """
     scene = -1
+    for outcome in _episodes(outcomes):
+        scene += 1
+        shown = next((place for place, step in enumerate(outcome) if step.reward > 0.0), None)
+        if shown is None:
+            yield scene, outcome, _goals_in(outcome, None, spec)
+        else:
+            way = outcome[: shown + 1]
+            yield scene, way, _goals_in(way, meant(way, said_late_s), spec)
     # the newest successful demonstration: the wandering behind it begins where it has ended
     reached: Sequence[Step] = ()
     for episode in _episodes(steps):
@@ -78,31 +99,35 @@ def _known_goals(
             scene += 1
             if last.success:
                 reached = episode
-                yield scene, episode, _goals_in(episode, said_late_s, spec)
+                yield scene, episode, _goals_in(episode, meant(episode, said_late_s), spec)
         elif first.provenance == Provenance.SCRIPT:
             follows = bool(reached) and reached[-1].episode == first.episode - 1
             goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)
             yield scene, episode, [goal] * len(episode)
     for success in successes:
         scene += 1
-        yield scene, success, _goals_in(success, said_late_s, spec)
+        yield scene, success, _goals_in(success, meant(success, said_late_s), spec)
 
 
-def _goals_in(success: Sequence[Step], said_late_s: float, spec: PolicySpec) -> list[list[Array]]:
-    """For each step of an episode that succeeded where each arm goes: where its hand takes hold or
-    lets go next, at last where the success was meant.
+def _goals_in(
+    episode: Sequence[Step], end: Step | None, spec: PolicySpec
+) -> list[list[Array] | None]:
+    """For each step of an episode where each arm goes: where its hand takes hold or lets go next, at
+    last where the success was meant, its `end`. Of a failure, which has none, only where hands take
+    hold; None behind that.
     """
-    end = meant(success, said_late_s)
-    goals, nexts = [], _poses(end, spec)
+    nexts: list[Array | None] = [*_poses(end, spec)] if end else [None] * len(spec.pose_keys)
+    goals: list[list[Array] | None] = []
     hands = list(zip(spec.actions.holders, spec.actions.discrete, strict=True))
-    holds = np.array([spec.holding_hands(step.observation) for step in success])
-    until = dict.fromkeys(spec.actions.discrete, len(success))  # the next order of each hand
-    for place in reversed(range(len(success))):
-        step = success[place]
-        goals.append(list(nexts))
+    holds = np.array([spec.holding_hands(step.observation) for step in episode])
+    until = dict.fromkeys(spec.actions.discrete, len(episode))  # the next order of each hand
+    for place in reversed(range(len(episode))):
+        step = episode[place]
+        known = [goal for goal in nexts if goal is not None]
+        goals.append(known if len(known) == len(nexts) else None)
         for arm, number in hands:
             order = step.executed[number]
-            if order == STAY or step.index > end.index:
+            if order == STAY or (end is not None and step.index > end.index):
                 continue
             held = (
                 holds[place : until[number], arm]
@@ -110,7 +135,7 @@ def _goals_in(success: Sequence[Step], said_late_s: float, spec: PolicySpec) -> 
                 else holds[place - 1 : place, arm]
             )
             until[number] = place
-            if held.any():
+            if held.any() and (end is not None or order == CLOSE):
                 nexts[arm] = _poses(step, spec)[arm]
     return goals[::-1]
 

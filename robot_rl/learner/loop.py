@@ -123,7 +123,7 @@ class Learner:
             with self._stop.at_once():
                 demos, features = self._demonstrations(), self._folder.features_file
                 self.training.load_demonstrations(
-                    demos, self._restored, self._tell_pretraining, features
+                    demos, self._restored, self._tell_pretraining, features, self._outcomes()
                 )
             self._write_error("sight", self.training.sight)
             self._write_error("pretraining", self.training.pretraining.error)
@@ -142,6 +142,14 @@ class Learner:
         with StepLog(
             self._folder.demos_log, self._space, read_only=True, run=self._settings.id
         ) as log:
+            return counted_steps(log.entries())
+
+    def _outcomes(self) -> list[Step]:
+        """What was collected for the run's classifier, if it was, for an encoder that is pretrained."""
+        path = self._folder.outcomes_log
+        if not (self._config.pretrains and path.exists()):
+            return []
+        with StepLog(path, self._space, read_only=True) as log:
             return counted_steps(log.entries())
 
     def _write_error(self, name: str, error: Sight | GoalError | None) -> None:
@@ -171,7 +179,11 @@ class Learner:
         )
         try:
             self.training.renew_encoder(
-                self._demonstrations(), successes, self._tell_renewal, self._folder.features_file
+                self._demonstrations(),
+                successes,
+                self._tell_renewal,
+                self._folder.features_file,
+                self._outcomes(),
             )
         except StoppedError:
             return

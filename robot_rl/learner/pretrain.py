@@ -228,8 +228,9 @@ class Pretraining:
 
     ```
     pretraining = Pretraining(policy, config, seed)
-    pretraining.begin(steps, progress)                     # demonstrations and wandering
-    if pretraining.due(env_steps): pretraining.renew(steps, successes, env_steps, progress)
+    pretraining.begin(steps, outcomes, progress)           # demonstrations and wandering
+    if pretraining.due(env_steps):
+        pretraining.renew(steps, outcomes, successes, env_steps, progress)
     ```
     `threads` work on it: nothing else runs meanwhile. `said_late_s`: how much later success is said
     than it is meant, where a person judges. `error`: that of the encoder as it is.
@@ -248,20 +249,24 @@ class Pretraining:
         self.error: GoalError | None = None
         self.renewals = 0
 
-    def look(self, steps: Sequence[Step], progress: Progress) -> Sight | None:
+    def look(
+        self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress
+    ) -> Sight | None:
         """Whether the demonstrations show where the goal is (`sight`); None too for an encoder that
         does not predict it.
         """
         if not isinstance(self._policy.vision, GoalVision):
             return None
-        frames = goal_frames(steps, self._spec, said_late_s=self._said_late_s)
+        frames = self._frames(steps, outcomes)
         with self._all_threads():
             return sight(self._policy.vision, frames, self._config, self._seed, progress)
 
-    def begin(self, steps: Sequence[Step], progress: Progress) -> None:
-        """Train the encoder on demonstrations and wandering, if it is one that predicts the goal."""
+    def begin(self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress) -> None:
+        """Train the encoder on demonstrations and wandering, and on what was collected for a
+        classifier, if it is one that predicts the goal.
+        """
         if isinstance(self._policy.vision, GoalVision):
-            frames = goal_frames(steps, self._spec, said_late_s=self._said_late_s)
+            frames = self._frames(steps, outcomes)
             self._train(self._policy.vision, frames, self._config, self._seed, progress)
 
     def due(self, env_steps: int) -> bool:
@@ -274,6 +279,7 @@ class Pretraining:
     def renew(
         self,
         steps: Sequence[Step],
+        outcomes: Sequence[Step],
         successes: Sequence[Sequence[Step]],
         env_steps: int,
         progress: Progress,
@@ -286,12 +292,21 @@ class Pretraining:
         if not isinstance(self._policy.vision, GoalVision):
             raise DataError("this encoder is not pretrained here, so it cannot be renewed")
         renewed = copy.deepcopy(self._policy.vision)
-        frames = goal_frames(steps, self._spec, successes, said_late_s=self._said_late_s)
+        frames = self._frames(steps, outcomes, successes)
         asked = self._asked(env_steps)
         again = replace(self._config, epochs=self._config.renew_epochs)
         self._train(renewed, frames, again, self._seed + asked, progress)
         self.renewals = asked
         return renewed.state_dict()
+
+    def _frames(
+        self,
+        steps: Sequence[Step],
+        outcomes: Sequence[Step],
+        successes: Sequence[Sequence[Step]] = (),
+    ) -> GoalFrames:
+        late_s = self._said_late_s
+        return goal_frames(steps, self._spec, successes, outcomes, said_late_s=late_s)
 
     def _train(
         self,

@@ -139,11 +139,13 @@ class Training:
         restored: Checkpoint | None = None,
         progress: Progress = no_progress,
         features: Path | None = None,
+        outcomes: Sequence[Step] = (),
     ) -> None:
         """Fit the normaliser, pretrain the encoder, begin the replay.
 
         With a checkpoint all that was learnt comes from there. Wandering (provenance SCRIPT) is for
-        the encoder alone: it pursues nothing. `progress` is called during the pretraining; what it
+        the encoder alone: it pursues nothing. So are the `outcomes` that were collected for a
+        classifier. `progress` is called during the pretraining; what it
         raises ends it. `features`: the file that keeps what a frozen encoder makes of the frames.
         """
         steps = list(steps)
@@ -154,17 +156,20 @@ class Training:
             self._take_encoder(restored.spec.encoder)
             self._restore(restored)
         else:
-            self._choose_encoder(kept, progress)
-            self.pretraining.begin(kept, progress)
+            shown = [outcomes[i] for i in learnable(outcomes)]
+            self._choose_encoder(kept, shown, progress)
+            self.pretraining.begin(kept, shown, progress)
             self.agent.policy.fit_normaliser([step.observation for step in demos])
             self.agent.begin_average()
         self.memory.close()
         self._remember(demos, features)
 
-    def _choose_encoder(self, steps: Sequence[Step], progress: Progress) -> None:
+    def _choose_encoder(
+        self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress
+    ) -> None:
         """What "auto" means, by what the demonstrations show."""
         if self.config.encoder == "auto":
-            self.sight = self.pretraining.look(steps, progress)
+            self.sight = self.pretraining.look(steps, outcomes, progress)
         if self.sight is not None:
             seen = self.sight.seen
             log.log(
@@ -192,16 +197,18 @@ class Training:
         successes: Sequence[Sequence[Step]],
         progress: Progress = no_progress,
         features: Path | None = None,
+        outcomes: Sequence[Step] = (),
     ) -> None:
-        """Pretrain the encoder further, on the demonstrations and wandering `steps` and on own
-        `successes`.
+        """Pretrain the encoder further, on the demonstrations and wandering `steps`, on `outcomes`
+        and on own `successes`.
 
         All that the replay holds was seen with the old one: it begins anew with the demonstrations,
         and own steps and marks are to be added once more, from the first on. If `progress` raises,
         everything is as it was.
         """
         steps = list(steps)
-        renewed = self.pretraining.renew(steps, successes, self.env_steps, progress)
+        shown = [outcomes[i] for i in learnable(outcomes)]
+        renewed = self.pretraining.renew(steps, shown, successes, self.env_steps, progress)
         for policy in (self.agent.policy, self.agent.average):
             assert policy.vision is not None
             policy.vision.load_state_dict(renewed)

@@ -22,6 +22,7 @@ from robot_rl.types.data import (
     DIRECTION,
     DRIVER_FAULTS,
     JUDGE_NUMBERS,
+    PLACE,
     ActorStream,
     Command,
     FoundCamera,

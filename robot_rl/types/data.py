@@ -84,6 +84,12 @@ DIRECTION = "state/direction"
 """`(1,)`, of a task with a way back: 1 there, -1 back."""
 
 
+PLACE = "place"
+"""`state/place` `(6,)` [m, rad], of each arm: where its tool is, seen from the middle of the task's
+start poses.
+"""
+
+
 def goes_back(observation: Observation) -> bool:
     """Whether an observation is of an episode that goes the way back."""
     return DIRECTION in observation and bool(observation[DIRECTION][0] < 0.0)

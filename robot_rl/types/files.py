@@ -254,6 +254,9 @@ class Task:
     observe_gravity: bool = False
     """Whether the policy is told, beside the images, which way is down: where cameras are put back
     askew, they alone do not say how far the tool is tilted."""
+    observe_place: bool = False
+    """Whether the policy is told where the tool is on the bench, as seen from the middle of its start
+    poses: for cameras that stand still beside an arm that goes far."""
     near_misses: tuple[str, ...] = ()
     """Failures that look like success, in words: the operator is asked for each in turn while
     outcomes are collected ("half in")."""
