@@ -6,7 +6,7 @@ For a hand that moves: `--hardware sim_hand`.
 
 import math
 
-from robot_rl.config import StartPose, Task
+from robot_rl.config import StartPose, Task, Wander
 from robot_rl.types import Compliance, Use
 
 PLUG, RECEPTACLE = (0.53, 0.0), (0.37, 0.0)  # [m] in the base frame: the middles of their places
@@ -54,6 +54,9 @@ TASK = Task(
             "success_depth_m": 0.010,
         },
     ),
+    # With the plug in the hand, out of the receptacle and about before it: not so low that it would
+    # touch the table
+    wander=Wander(way_out=(0.014, 0.0, 0.0), height=0.04, aside=0.012, rotation=(0.0, 0.0, 0.15)),
     rate_hz=10.0,
     max_steps=200,  # twice what the scripted operator takes
     image_size=(128, 128),
@@ -76,7 +79,8 @@ TASK = Task(
     ),
     defaults={
         "hardware": "sim_hand",
-        "steps": 14_000,
+        "steps": 17_500,
+        "wander_steps": 60,
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,

@@ -434,6 +434,8 @@ def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
         "image/front",
     ]
     assert tells.observations["state/projected_gravity"] == ((3,), "float32")
+    placed = spaces(replace(task, observe_place=True), hardware, "pixels")
+    assert placed.observations["state/place"] == ((6,), "float32")
 
 
 HAND = (GripperConfig("hand", "mujoco"),)

@@ -81,6 +81,22 @@ def test_downwards_follows_the_tilt_alone_not_where_the_scene_is_or_how_it_is_tu
     np.testing.assert_allclose(observe(moved, moved)["state/projected_gravity"], down, atol=1e-5)
 
 
+@given(vectors, vectors, vectors, vectors)
+def test_a_place_on_the_bench_has_the_same_name_wherever_the_episode_began(p0, r0, p1, r1):
+    task = config.load_task("pick_cube")
+    hand = config.load_hardware("sim_hand")
+    observer = Observer(
+        hand, config.spaces(task, hand, "pixels"), [start.pose_base_tool for start in task.start]
+    )
+    middle = np.array(task.start[0].pose_base_tool)
+    offset = np.concatenate([p1 * 0.1, r1 * 0.3])
+    for start in (middle, pose_at(p0, r0 * 0.3)):
+        observer.begin_episode([arm_state(start)])
+        now = arm_state(geometry.pose_move(middle, offset))
+        seen = observer.observe([now], {}, None)["state/place"]
+        np.testing.assert_allclose(seen, offset, atol=1e-4)
+
+
 def test_downwards_is_the_benchs_also_for_an_arm_on_the_wall():
     flange_z_down = arm_state(pose_at(np.zeros(3), np.array([np.pi, 0.0, 0.0])))
     np.testing.assert_allclose(

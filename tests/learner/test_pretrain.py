@@ -123,7 +123,8 @@ def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_m
     assert np.allclose(at_the_word.goals[0], geometry.pose_delta(demo[0], back[-1]), atol=1e-6)
 
 
-def test_until_a_hand_takes_hold_or_lets_go_the_goal_is_where_it_will() -> None:
+def with_a_hand(orders: dict[int, int], held: range) -> tuple[PolicySpec, list[Step], list[Array]]:
+    """A demonstration of twelve steps whose hand is told `orders` and holds something while `held`."""
     rng = np.random.default_rng(2)
     space = SpaceSpec(
         {
@@ -133,10 +134,7 @@ def test_until_a_hand_takes_hold_or_lets_go_the_goal_is_where_it_will() -> None:
         },
         ActionSpec(("panda.x", "panda.y", "hand"), (2,)),
     )
-    spec = PolicySpec.from_space(space, "goal", camera_features=16)
     poses = [random_pose(rng) for _ in range(12)]
-    # it closes on nothing, opens again, takes hold a step after it is told to, and lets go
-    orders, held = {1: CLOSE, 2: OPEN, 5: CLOSE, 9: OPEN}, range(6, 9)
     steps = [
         replace(
             step,
@@ -148,14 +146,36 @@ def test_until_a_hand_takes_hold_or_lets_go_the_goal_is_where_it_will() -> None:
         )
         for step in episode(poses, poses[11], Provenance.DEMO)
     ]
+    return PolicySpec.from_space(space, "goal", camera_features=16), steps, poses
+
+
+# it closes on nothing, opens again, takes hold a step after it is told to, and lets go
+ORDERS, HELD = {1: CLOSE, 2: OPEN, 5: CLOSE, 9: OPEN}, range(6, 9)
+
+
+def test_until_a_hand_takes_hold_or_lets_go_the_goal_is_where_it_will() -> None:
+    spec, steps, poses = with_a_hand(ORDERS, HELD)
     frames = goal_frames(steps, spec)
     # the order of a step is begun before what it observes
     expected = [5] * 5 + [9] * 4 + [11] * 3
-    for i, reached in enumerate(expected):
-        np.testing.assert_allclose(
-            frames.goals[i], geometry.pose_delta(poses[i], poses[reached]), atol=1e-5
-        )
+    wanted = [geometry.pose_delta(poses[i], poses[goal]) for i, goal in enumerate(expected)]
+    np.testing.assert_allclose(frames.goals, wanted, atol=1e-5)
     np.testing.assert_array_equal(frames.told[:, 0], np.arange(12))
+
+
+def test_an_outcome_teaches_where_success_was_shown_and_a_failure_where_a_hand_took_hold() -> None:
+    """A failure's end is no goal, and where it let go was wrong; what a success did after it was
+    shown is none either.
+    """
+    spec, demo, poses = with_a_hand(ORDERS, HELD)
+    failure = [replace(step, reward=0.0, success=False, terminated=False) for step in demo]
+    shown = [replace(step, reward=float(step.index >= 7)) for step in failure]
+    frames = goal_frames(demo, spec, outcomes=[*failure, *shown])
+    assert frames.scenes.tolist() == [0] * 5 + [1] * 8 + [2] * 12
+    expected = [5] * 5 + [5] * 5 + [7] * 3
+    ways = zip([*range(5), *range(8)], expected, strict=True)
+    wanted = [geometry.pose_delta(poses[i], poses[goal]) for i, goal in ways]
+    np.testing.assert_allclose(frames.goals[:13], wanted, atol=1e-5)
 
 
 def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
