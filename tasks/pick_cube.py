@@ -21,14 +21,15 @@ TASK = Task(
         ),
     ),
     cameras=("wrist", "front"),
-    # By the pictures of both cameras and these two numbers, where the hand is as high as with a cube
-    # that is lifted, and its fingers as far apart as with a cube between them
+    # By the pictures of both cameras and these two numbers, where the fingers are as far apart as with
+    # a cube between them, and high enough for it however it is held: they take hold 20 to 23 mm
+    # above the table
     reward=Use(
         "classifier",
         {
             "name": "cube_lifted",
             "numbers": ("height", "width"),
-            "height_above": LIFT_M + 0.010,
+            "height_above": LIFT_M + 0.025,
             "width_between": (0.037, 0.043),
         },
     ),

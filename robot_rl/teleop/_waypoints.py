@@ -28,7 +28,7 @@ MOST_STEPS = 40
 """So many control steps a near miss may take, once the phases before it are through."""
 HELD = (3, 6)
 """The least and the most steps that it is shown for, beside those of its phase."""
-EARLY = (0.1, 0.95)
+EARLY = (0.1, 0.85)
 """After such a share of its way a phase ends; the last one always does, or it would be a success. What
 is nearly one is what a judge has to tell from it."""
 ASIDE, HIGH_M = (4.0, 12.0), (0.004, 0.02)
