@@ -91,6 +91,7 @@ TASK = Task(
         "learner.agent.bc_decay_steps": 30_000,
         # Pictures that are moved a little are not learnt by heart
         "learner.pretrain.shift": 4,
+        "learner.pretrain.epochs": 16,
         # Twenty demonstrations show twenty scenes: own successes show more of them
         "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),
     },

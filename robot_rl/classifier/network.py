@@ -12,6 +12,8 @@ from robot_rl.networks.trunks import TrunkVision
 
 Trunk = Literal["small", "resnet10", "encoder"]
 FEATURES, HIDDEN = 64, 64
+FINE = 0.1
+"""Of how far a number goes in all frames, the least that counts as one."""
 
 
 class Network(nn.Module):
@@ -38,11 +40,18 @@ class Network(nn.Module):
             nn.Linear(self.vision.size + numbers, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)
         )
 
-    def fit_numbers(self, numbers: Tensor) -> None:
-        """Scale the numbers by their mean and deviation in `numbers (N, n)`."""
-        if self.mean.numel():
-            self.mean.copy_(numbers.mean(0))
-            self.std.copy_(numbers.std(0, correction=0).clamp_min(1e-4))
+    def fit_numbers(self, numbers: Tensor, label: Tensor) -> None:
+        """Scale the numbers by what they are in frames that show success, of `numbers (N, n)` and
+        `label (N,)`: a few millimetres tell a cube that is high enough from one that is not, and the
+        way there is ten times as long.
+        """
+        if self.mean.numel() and label.any():
+            shown = numbers[label]
+            all_of_it = numbers.std(0, correction=0)
+            self.mean.copy_(shown.mean(0))
+            self.std.copy_(
+                torch.maximum(shown.std(0, correction=0), FINE * all_of_it).clamp_min(1e-4)
+            )
 
     def trunk_of(self, camera: str) -> nn.Module:
         """The frozen trunk that looks at a camera's frames."""

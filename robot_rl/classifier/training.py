@@ -213,7 +213,9 @@ class Fitter:
             torch.manual_seed(seed)
             trunk = options.trunk if encoder is None else encoder.trunk
             self.network = Network(inputs.cameras, inputs.size, len(inputs.numbers), trunk)
-        self.network.fit_numbers(torch.from_numpy(self._fit.numbers))
+        self.network.fit_numbers(
+            torch.from_numpy(self._fit.numbers), torch.from_numpy(self._fit.label)
+        )
         if encoder is not None:
             encoder.fill(self.network)
         elif trunk == "resnet10":
