@@ -47,6 +47,16 @@ def test_the_operator_picks_it_up_and_plugs_it_in(player):
     assert sum(done) >= len(SEEDS) - 1
 
 
+def test_the_goal_is_the_plug_until_it_is_held(player):
+    """Or a policy that sees the goal alone would not know where the plug lies."""
+    player.begin(12)
+    for seed in SEEDS[:3]:
+        world = player.arm.reset(seed)
+        plug, tool = world.objects[0], world.goal_base_tcp
+        assert np.linalg.norm(tool[:2] - plug[:2]) < 1e-6
+        assert 0.0 < tool[2] - plug[2] < 0.01
+
+
 def test_a_plug_that_falls_on_the_way_is_fetched_again(player):
     state = player.begin(11)
     while player.latest.objects[0, 2] < 0.018:

@@ -207,10 +207,12 @@ class Scene(interfaces.Scene):
         data.mocap_quat[0] = math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
-        """Pose `(7,)` of the tool when the plug is in, all of it, as it is held now; as it is meant
-        to be held, if it is not.
+        """Pose `(7,)` of the tool around the plug, while it is not held; then where the plug is in, all
+        of it, as it is held now. The pose of the end alone would not say where the plug lies.
         """
-        return tool_at(self._tcp_with_plug_at(data, -TIP_X - SHELL[0]), pose_flange_tool)
+        held = is_between(data, data.body("plug").xpos)
+        goal = self._tcp_with_plug_at(data, -TIP_X - SHELL[0]) if held else _around_plug(data)
+        return tool_at(goal, pose_flange_tool)
 
     def _tcp_with_plug_at(self, data: mujoco.MjData, x: float) -> Array:
         """Where the fingertips are when the plug is in line with the opening, its middle `x` [m] in front
@@ -247,9 +249,7 @@ class Scene(interfaces.Scene):
         """
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
         between = is_between(data, plug[:3])
-        yaw = 2.0 * math.atan2(plug[5], plug[6])
-        x, y, z = plug[:3]
-        lying = upright(x, y, z + GRASP_Z, math.remainder(yaw, 2.0 * math.pi))
+        lying = _around_plug(data)
         above, up = lying.copy(), here.copy()
         above[2] += ABOVE_M
         up[2] = AXIS_Z + 2.0 * GRASP_Z
@@ -266,6 +266,13 @@ class Scene(interfaces.Scene):
             held("line up", before, near_m=0.0003, near_rad=0.006, unsteady=0.05),
             held("press", inside, pace=0.5, unsteady=0.1),
         )
+
+
+def _around_plug(data: mujoco.MjData) -> Array:
+    """The fingertips at both sides of the plug, wherever it lies."""
+    x, y, z, *_, qz, qw = pose_of(data.body("plug"))
+    yaw = math.remainder(2.0 * math.atan2(qz, qw), 2.0 * math.pi)
+    return upright(x, y, z + GRASP_Z, yaw)
 
 
 def _at(x: float) -> Array:
