@@ -409,10 +409,7 @@ class Scene(Driver):
 
     @abstractmethod
     def goal_base_tool(self, data: Any, pose_flange_tool: Array) -> Array:
-        """Pose `(7,)` of the tool when the task is done; where something has to be fetched before, of
-        which that pose says nothing, the pose at which it is taken hold of. The policy sees it with
-        `--obs state`.
-        """
+        """Pose `(7,)` of the tool when the task is done; as long as something has to be fetched, there."""
 
     @abstractmethod
     def success(self, data: Any) -> bool:

@@ -4,11 +4,13 @@ there to be learnt from.
 
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.tally import Tally
 from robot_rl.stream import StepReceiver
+from robot_rl.stream.episodes import counted_steps
 from robot_rl.stream.log import StepLog
 from robot_rl.types import DataError, Mark, RecordId, SpaceSpec, Step
 
@@ -79,6 +81,12 @@ class Intake:
         """Let go of link and log."""
         self._receiver.close()
         self.log.close()
+
+
+def counted_of(path: Path, space: SpaceSpec, run: str = "") -> list[Step]:
+    """The steps of a recording that count, as they are to be learnt from."""
+    with StepLog(path, space, read_only=True, run=run) as log:
+        return counted_steps(log.entries())
 
 
 def open_log(folder: RunFolder, space: SpaceSpec, counters: Mapping[str, Any]) -> StepLog:

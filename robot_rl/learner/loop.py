@@ -19,7 +19,7 @@ from robot_rl.config import Task, driver
 from robot_rl.config.run_folder import DEMO_COUNTS, RunFolder
 from robot_rl.learner import checkpoint
 from robot_rl.learner.checkpoint import what_is_left
-from robot_rl.learner.intake import Entry, Intake
+from robot_rl.learner.intake import Entry, Intake, counted_of
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import GoalError, Sight
 from robot_rl.learner.publishing import Publishing
@@ -33,8 +33,7 @@ from robot_rl.links.upload import REQUEST_BYTES, Inbox
 from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
 from robot_rl.stream.compatibility import Hello, check
-from robot_rl.stream.episodes import REACTION_S, counted_steps, newest_successes
-from robot_rl.stream.log import StepLog
+from robot_rl.stream.episodes import REACTION_S, newest_successes
 from robot_rl.types import Array, DivergedError, Step, StoppedError
 
 log = logging.getLogger(__name__)
@@ -139,18 +138,12 @@ class Learner:
         return True
 
     def _demonstrations(self) -> list[Step]:
-        with StepLog(
-            self._folder.demos_log, self._space, read_only=True, run=self._settings.id
-        ) as log:
-            return counted_steps(log.entries())
+        return counted_of(self._folder.demos_log, self._space, self._settings.id)
 
     def _outcomes(self) -> list[Step]:
         """What was collected for the run's classifier, if it was, for an encoder that is pretrained."""
-        path = self._folder.outcomes_log
-        if not (self._config.pretrains and path.exists()):
-            return []
-        with StepLog(path, self._space, read_only=True) as log:
-            return counted_steps(log.entries())
+        path, shown = self._folder.outcomes_log, self._config.pretrains
+        return counted_of(path, self._space) if shown and path.exists() else []
 
     def _write_error(self, name: str, error: Sight | GoalError | None) -> None:
         if error is not None:
@@ -178,13 +171,8 @@ class Learner:
             self._intake.log.entries, self._config.pretrain.renew_episodes, self._relabelling.newest
         )
         try:
-            self.training.renew_encoder(
-                self._demonstrations(),
-                successes,
-                self._tell_renewal,
-                self._folder.features_file,
-                self._outcomes(),
-            )
+            shown, file = (self._demonstrations(), successes), self._folder.features_file
+            self.training.renew_encoder(*shown, self._tell_renewal, file, self._outcomes())
         except StoppedError:
             return
         self._refill(self._intake.log.count, self._intake.tally)
