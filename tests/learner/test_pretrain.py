@@ -124,7 +124,9 @@ def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_m
     assert np.allclose(at_the_word.goals[0], geometry.pose_delta(demo[0], back[-1]), atol=1e-6)
 
 
-def with_a_hand(orders: dict[int, float], held: range) -> tuple[PolicySpec, list[Step], list[Array]]:
+def with_a_hand(
+    orders: dict[int, float], held: range
+) -> tuple[PolicySpec, list[Step], list[Array]]:
     """A demonstration of twelve steps whose hand is told `orders` and holds something while `held`."""
     rng = np.random.default_rng(2)
     space = SpaceSpec(
