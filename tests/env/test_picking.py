@@ -9,7 +9,7 @@ import pytest
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.session import RecordingSession
-from robot_rl.classifier.score import Predicates
+from robot_rl.classifier.score import predicates_of
 from robot_rl.controllers.server import serve
 from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
@@ -53,11 +53,7 @@ def test_demonstrations_are_recorded_with_the_choices_that_were_begun(env, tmp_p
         assert mine[-1].terminated and mine[-1].reward == 1.0
         assert mine[-1].observation["state/gripper"][2] == 1.0, "it holds something"
     monkeypatch.delenv("ROBOT_RL_JUDGE")
-    predicates = Predicates(**{
-        name: value
-        for name, value in config.load_task(env.task.name).reward.options.items()
-        if name != "name"
-    })
+    predicates = predicates_of([config.load_task(env.task.name)])
     width = 0.08 * mine[-1].observation["state/gripper"][:1]
     height = env.arm_states[0].pose_base_tcp[2:3]
     assert predicates.allow({"judge/width": width, "judge/height": height})
