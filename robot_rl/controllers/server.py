@@ -129,14 +129,13 @@ def serve_each(servers: "Sequence[Server]", timeout_ms: int) -> None:
     if len(servers) > 1:
         wait_for_any([server.socket for server in servers], timeout_ms)
         timeout_ms = 0
-    died: DeviceError | None = None
-    for server in servers:
-        try:
+    try:
+        for server in servers:
             server.serve_once(timeout_ms)
-        except DeviceError as error:
-            died = error
-    if died is not None:
-        raise died
+    except DeviceError as error:
+        for server in servers:  # one loop moves them all, and some were served before it died
+            server.loop_died(error)
+        raise
 
 
 def wait_for_any(sockets: "Sequence[zmq.Socket[bytes]]", timeout_ms: int) -> None:
@@ -202,8 +201,7 @@ class Server:
     def serve_once(self, timeout_ms: int) -> None:
         """Answer what has come within the time; watch the arm otherwise.
 
-        Raises DeviceError, and leaves a black box, if the loop has died: this process is of no use
-        without it.
+        Raises DeviceError if the loop has died: this process is of no use without it.
         """
         asked = bool(self.socket.poll(timeout_ms))
         if asked:
@@ -217,13 +215,13 @@ class Server:
             with contextlib.suppress(LinkError):  # a full disk is no reason to let go of an arm
                 keep_secret(self.address, self._secret)
         if self._arm.clock == "real":
-            try:
-                self._arm.require_alive()
-            except DeviceError as error:
-                self._watch.loop_died(error)
-                raise
+            self._arm.require_alive()
             if not asked:
                 self._watch.look(self._arm.state())
+
+    def loop_died(self, error: DeviceError) -> None:
+        """Leave a black box of what the arm did last."""
+        self._watch.loop_died(error)
 
     def _answer(self, frames: list[bytes]) -> bytes:
         kind, number = 0, 0

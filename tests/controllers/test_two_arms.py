@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import zmq
 
 from robot_rl.controllers.served_arm import open_arms
+from robot_rl.controllers.server import serve_each
 from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup
-from robot_rl.types import ArmTarget, ConfigError, Fault
+from robot_rl.links.sockets import new_socket
+from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault
 from tests.two_arms import BENCH, SCENE, TASK
 
 PERIOD_S = 0.05
@@ -134,3 +137,23 @@ def test_each_arm_measures_in_its_own_base_and_both_tell_of_one_world(arms):
     truths = [arm.world() for arm in arms]
     np.testing.assert_array_equal(truths[0].q, truths[1].q)
     np.testing.assert_array_equal(truths[0].scene_q, truths[1].scene_q)
+
+
+def test_a_loop_that_dies_after_one_of_its_arms_was_served_is_in_the_black_box_of_each():
+    class Served:
+        def __init__(self, dead):
+            self.dead, self.told, self.socket = dead, [], new_socket(zmq.ROUTER)
+
+        def serve_once(self, timeout_ms):
+            if self.dead:
+                raise DeviceError("the arm's loop has died")
+
+        def loop_died(self, error):
+            self.told.append(str(error))
+
+    servers = [Served(dead=False), Served(dead=True)]
+    with pytest.raises(DeviceError):
+        serve_each(servers, 1)
+    assert [server.told for server in servers] == 2 * [["the arm's loop has died"]]
+    for server in servers:
+        server.socket.close()
