@@ -20,6 +20,10 @@ from robot_rl.types import ActorStream, Mark, MarkKind, RecordId, Step
 
 WORDS = 20
 """After so many of the operator's words the judge is fitted again."""
+WEIGHTS = dict.fromkeys(OUTCOMES, 1) | {MarkKind.DENY: 4}
+"""As so many words each counts. A denial says that the judge is wrong, and what it takes for a success
+the policy finds again.
+"""
 _AT_ONCE = 1 << 20
 
 
@@ -164,7 +168,7 @@ class Refits:
             self._episodes[key].version = self.version
 
     def _hear_mark(self, sender: ActorStream, mark: Mark) -> None:
-        self.words += mark.kind in OUTCOMES
+        self.words += WEIGHTS.get(mark.kind, 0)
         if mark.kind == MarkKind.REWARD_VERSION:
             self._in_force[sender] = mark.version
             self.version = max(self.version, mark.version)

@@ -336,8 +336,8 @@ def test_on_the_real_clock_whoever_looks_is_told_what_the_critic_expects(
     )
 
 
-WORDS_PER_EPISODE = 8
-"""Of the operator, so that twenty come twice in the run."""
+DENIALS_PER_EPISODE = 2
+"""By the operator, so that twice in the run they have said enough."""
 
 
 def judged_run(
@@ -361,7 +361,7 @@ def judged_run(
     def sends(self: StepSender, said: Step | Mark) -> None:
         send(self, said)
         if isinstance(said, Step) and said.terminated:
-            for _ in range(WORDS_PER_EPISODE):
+            for _ in range(DENIALS_PER_EPISODE):
                 send(self, Mark(MarkKind.DENY, said.episode + 1000))
 
     def publishes(self: Publishing, version: int) -> None:

@@ -56,7 +56,13 @@ def make_run(path: Path, reward: str = "classifier", **seen: object) -> RunFolde
     return RunFolder.create(path, {"run": settings, "task": task})
 
 
-def play(folder: RunFolder, episodes: range, words: int, version: int = 1) -> None:
+def play(
+    folder: RunFolder,
+    episodes: range,
+    words: int,
+    version: int = 1,
+    word: MarkKind = MarkKind.FAILURE,
+) -> None:
     """Episodes that `version` has judged, with so many words of the operator behind each."""
     said: list[Step | Mark] = []
     if version > 1:
@@ -70,7 +76,7 @@ def play(folder: RunFolder, episodes: range, words: int, version: int = 1) -> No
                     terminated=end, truncated=False, provenance=Provenance.POLICY,
                 )
             )  # fmt: skip
-        said += [Mark(MarkKind.DENY, episode)] * words
+        said += [Mark(word, episode)] * words
     codec = StepCodec(folder.spaces())
     with StepLog(folder.steps_log, folder.spaces(), run="cafe") as log:
         first = log.positions.get(ACTOR, -1) + 1
@@ -125,6 +131,15 @@ def test_after_twenty_words_the_next_version_has_looked_at_every_episode(tmp_pat
     play(folder, range(24, 30), words=0, version=2)
     look(folder)
     assert relabels_in(folder.relabels_file) == expected(2, range(24))
+
+
+def test_a_denial_counts_as_four_words(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    play(folder, range(4), words=1, word=MarkKind.DENY)
+    play(folder, range(4, 7), words=1)
+    assert look(folder).versions() == [1]
+    play(folder, range(7, 10), words=1)
+    assert look(folder).versions() == [1, 2]
 
 
 def test_killed_in_the_middle_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
@@ -267,10 +282,10 @@ def test_a_stage_whose_name_is_no_folder_is_refused(tmp_path: Path, name: str) -
 
 def test_tables_and_archive_say_what_the_newest_version_makes_of_an_episode(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run")
-    play(folder, range(12), words=2, version=1)
+    play(folder, range(12), words=1, word=MarkKind.DENY)
     look(folder)
     listed = [each.facts for each in listing(folder.steps_log)]
-    wanted = expected(2, range(12))
+    wanted = expected(3, range(12))
     judged = {(*ACTOR, each.key.episode): each.relabel for each in listed if each.relabel}
     assert judged == {key: wanted[key] for key in judged} and len(judged) >= 10
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
