@@ -77,6 +77,8 @@ class Teleop(SeeingOperator):
         """Nothing is known of the episode that begins."""
         self._index = -1  # of the phase; -1: to be found out
         self._held = self._miss_steps = 0
+        self._way_back = np.zeros(6)  # of the near miss, to where the phase before has ended
+        self._is_success = False  # which was to be a near miss
         self._first_way: float | None = None
         self._misses: list[NearMiss] | None = None
         self._own = Watch(self._habits)
@@ -97,7 +99,8 @@ class Teleop(SeeingOperator):
         if self._mode == "correct" and not self._takes_hold(phases, tools):
             return self._say([TeleopEvent(False, np.zeros(6), "tool", outcome=word)] * len(arms))
         phase = self._play(phases, arms)
-        if self._mode == "collect" and self._episode % 2 == 0:
+        self._is_success |= bool(self._done_steps)
+        if self._mode == "collect" and self._episode % 2 == 0 and not self._is_success:
             phase = self._fail(phases, phase, tools)
             word = OperatorCommand.NONE if self._misses else OperatorCommand.FAILURE
         still, choices = np.zeros(6), grippers(phases, self._index, len(arms))
@@ -170,9 +173,7 @@ class Teleop(SeeingOperator):
             phase, is_there = self._missed(phases, miss, tools)
             if is_there:
                 self._misses[0] = replace(miss, held=miss.held - 1)
-        if self._done_steps:  # that was none
-            self._misses.clear()
-        elif self._misses[0].held <= 0 or self._miss_steps >= MOST_STEPS:
+        if self._misses[0].held <= 0 or self._miss_steps >= MOST_STEPS:
             self._misses.pop(0)
             self._miss_steps = 0
         return phase
@@ -188,8 +189,9 @@ class Teleop(SeeingOperator):
         if miss.phase == len(phases) - 1 and not phase.arm:
             # it may press beyond the goal, a near miss must not
             phase = replace(phase, pose=self._world.latest.goal_base_tcp)
-        back = geometry.pose_delta(phase.pose, last.pose)
-        pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * back)
+        if self._miss_steps == 1:  # what comes before may follow what moves, as a drawer's handle
+            self._way_back = geometry.pose_delta(phase.pose, last.pose)
+        pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * self._way_back)
         phase = replace(phase, pose=geometry.pose_move(pose, miss.aside))
         is_there = self._is_there(replace(phase, near_m=2.0 * phase.near_m), tools[phase.arm])
         if phase.gripper > 0 > last.gripper and not is_there:

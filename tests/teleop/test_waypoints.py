@@ -92,6 +92,15 @@ def test_while_outcomes_are_collected_every_other_episode_is_a_success():
     assert words == [OperatorCommand.FAILURE, OperatorCommand.SUCCESS] * 3
 
 
+@pytest.mark.parametrize("task", ["drawer", "pick_cube"])
+def test_what_is_shown_as_a_near_miss_is_none_by_the_truth(task):
+    """Also where the way follows what the hand moves. One that became a success is called one."""
+    player = Player(task, "collect", seed=5)
+    for seed in range(9):
+        word = player.play(seed)
+        assert player.latest.success == (word == OperatorCommand.SUCCESS)
+
+
 def test_a_scene_without_phases_and_without_a_socket_is_refused():
     task = replace(config.load_task("peg_insert"), scene=Use("empty"))
     world = Player("ram_press")
