@@ -18,6 +18,7 @@ from robot_rl.sim.panda import (
     prefix_of,
 )
 from robot_rl.sim.parts import pose_of
+from robot_rl.sim.phases import Phase
 from robot_rl.types import Array
 
 POSE_HAND_TCP = np.array([0.0, 0.0, HAND_TO_FINGERTIPS_M, 0.0, 0.0, 0.0, 1.0])
@@ -75,6 +76,14 @@ def tool_at(pose_base_tcp: Array, pose_flange_tool: Array) -> Array:
     pose_tcp_tool = pose_multiply(pose_inverse(pose_flange_tcp), pose_flange_tool)
     pose: Array = pose_multiply(pose_base_tcp, pose_tcp_tool)
     return pose
+
+
+def approach(above: Array, data: mujoco.MjData, done: bool) -> Phase:
+    """Over what is to be grasped, with the arm's hand turned as it is: whoever turns it only there
+    shows what lies below a hand that is not in line with it yet.
+    """
+    pose = np.concatenate([above[:3], tcp_pose(data)[3:]])
+    return Phase("over", pose, gripper=1, near_m=0.02, near_rad=math.pi, done=done)
 
 
 def opening(data: mujoco.MjData, arm: int = 0) -> float:

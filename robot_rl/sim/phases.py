@@ -49,6 +49,9 @@ class Phase:
     """Share of the hand's unsteadiness: little where there is little room."""
     arm: int = 0
     """The number of the arm that it is for."""
+    beside_m: float = 0.0
+    """Of the last one: so far aside its whole way is none, as that of a cable beside its clip. 0: it
+    is one there, too."""
 
 
 class Phases:

@@ -33,6 +33,8 @@ EARLY = (0.1, 0.85)
 is nearly one is what a judge has to tell from it."""
 ASIDE, HIGH_M = (4.0, 12.0), (0.004, 0.02)
 """So far aside, in tolerances of the phase, and so high [m] a near miss is."""
+MOST_BESIDE = 4.0
+"""Or so many times as far as is just beside it."""
 
 Options = OperatorHabits
 
@@ -213,6 +215,8 @@ class Teleop(SeeingOperator):
             if kind == 1:
                 angle = rng.uniform(0.0, 2.0 * np.pi)
                 far = rng.uniform(*ASIDE) * phases[number].near_m
+                if last and (beside := phases[number].beside_m):
+                    share, far = 1.0, rng.uniform(beside, MOST_BESIDE * beside)
                 aside[:2] = far * np.cos(angle), far * np.sin(angle)
             elif kind == 2:
                 aside[2] = -rng.uniform(*HIGH_M)

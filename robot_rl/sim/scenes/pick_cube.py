@@ -17,6 +17,7 @@ from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
+    approach,
     hand_yaw,
     is_between,
     is_held,
@@ -142,7 +143,7 @@ class Scene(interfaces.Scene):
         return PuttingBack(self.options, Given())
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
-        """Above the cube, down around it, fingers shut, and up."""
+        """Over the cube, in line with it, down around it, fingers shut, and up."""
         between = is_between(data, data.body("cube").xpos)
         here, lying = tcp_pose(data), self._around(data, data.body("cube").xpos[2])
         top = self._half + self.options.lift_m + OVER_M
@@ -150,6 +151,7 @@ class Scene(interfaces.Scene):
         up[2] = top
         lifted = between and here[2] > 2.0 * self._half
         return (
+            approach(above, data, done=lifted),
             Phase("above", above, gripper=1, near_m=0.008, near_rad=0.08, done=lifted),
             Phase("down", lying, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=lifted),
             Phase(

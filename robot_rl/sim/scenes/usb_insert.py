@@ -26,6 +26,7 @@ from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
+    approach,
     is_between,
     slippery,
     tcp_pose,
@@ -244,7 +245,7 @@ class Scene(interfaces.Scene):
         return self.depth(data) >= self.options.success_depth_m
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
-        """Above the plug, down around it, fingers shut, up, in front of the opening, in line with
+        """Over the plug, in line with it, down around it, fingers shut, up, in front of the opening, in line with
         it, and in.
         """
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
@@ -258,6 +259,7 @@ class Scene(interfaces.Scene):
         inside = self._tcp_with_plug_at(data, -TIP_X - SHELL[0] - PRESS_M)
         held = partial(Phase, gripper=-1, ready=between)
         return (
+            approach(above, data, done=lifted),
             Phase("above", above, gripper=1, near_m=0.008, near_rad=0.08, done=lifted),
             Phase("down", lying, gripper=1, near_m=0.002, near_rad=0.04, pace=0.8, done=lifted),
             held("close", lying, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.1),
