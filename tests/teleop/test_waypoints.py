@@ -101,6 +101,19 @@ def test_what_is_shown_as_a_near_miss_is_none_by_the_truth(task):
         assert player.latest.success == (word == OperatorCommand.SUCCESS)
 
 
+def test_beside_its_goal_the_whole_last_phase_is_a_near_miss_where_the_scene_says_so():
+    """A cable that is pulled down beside its clips; a cube that is lifted elsewhere is lifted."""
+    for task, least in (("cable_clip", 0.005), ("pick_cube", None)):
+        player = Player(task, "collect", seed=5)
+        player.begin(0)
+        phases = player.operator._phases.at(player.latest)
+        last = [m for _ in range(50) for m in player.operator._draw(phases)]
+        last = [miss for miss in last if miss.phase == len(phases) - 1]
+        whole = [float(np.hypot(*miss.aside[:2])) for miss in last if miss.share == 1.0]
+        assert len(last) > 15 and bool(whole) == bool(least)
+        assert all(least <= far <= 4.0 * least for far in whole)
+
+
 def test_a_scene_without_phases_and_without_a_socket_is_refused():
     task = replace(config.load_task("peg_insert"), scene=Use("empty"))
     world = Player("ram_press")
