@@ -245,8 +245,8 @@ class Scene(interfaces.Scene):
         return self.depth(data) >= self.options.success_depth_m
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
-        """Over the plug, in line with it, down around it, fingers shut, up, in front of the opening, in line with
-        it, and in.
+        """Over the plug, in line with it, down around it, fingers shut, up, in front of the
+        opening, in line with it, and in.
         """
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
         between = is_between(data, plug[:3])
