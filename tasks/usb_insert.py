@@ -91,8 +91,9 @@ TASK = Task(
         "learner.agent.toggle_penalty": 0.005,
         # While it cannot do it alone it forgets what it no longer imitates
         "learner.agent.bc_decay_steps": 30_000,
-        # Pictures that are moved a little are not learnt by heart
+        # Pictures that are moved a little are not learnt by heart; near by they tell millimetres
         "learner.pretrain.shift": 4,
+        "learner.pretrain.shift_beyond": 0.04,
         "learner.pretrain.epochs": 16,
         # Twenty demonstrations show twenty scenes: own successes show more of them
         "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),

@@ -67,7 +67,9 @@ class PretrainConfig:
         weight_decay: of AdamW.
         brightness: strength of the photometric augmentation, as a share of the full range.
         shift: each camera's pictures are moved by up to so many pixels, for a mount that is not
-            always the same; 0 where it is: the frame tells more then.
+            always the same, or lest few scenes are learnt by heart; 0: the frame tells more then.
+        shift_beyond: only where the goal is farther than that [m]. Near it a pixel is a millimetre,
+            which is what the picture is to tell.
         held_out: so many scenes (a demonstration and the wandering after it) are not trained on;
             the reported error is theirs.
         renew_at: after so many own steps, each, the encoder is trained on, with frames of the run's
@@ -85,6 +87,7 @@ class PretrainConfig:
     weight_decay: float = 0.03
     brightness: float = 0.1
     shift: int = 0
+    shift_beyond: float = 0.0
     held_out: int = 1
     renew_at: tuple[int, ...] = ()
     renew_epochs: int = 12
@@ -199,7 +202,7 @@ def pretrain(
             break
         progress(step, steps)
         # augment, predict, and compare in units of the goals' own spread
-        images = _augmented(frames, rows, config, generator, device)
+        images = augmented(frames, rows, config, generator, device)
         chosen = torch.from_numpy(rows)
         seen = vision(images, told[chosen])[:, -labels.shape[1] :]
         predicted = (seen - vision.goal_mean) / vision.goal_std
@@ -338,9 +341,13 @@ def near_weights(goals: Tensor, train: Array) -> Tensor:
     """What each frame counts `(N,)`, 1 on average: a millimetre is little on the way, and all at
     the entrance.
     """
-    distance = torch.stack([part[:, :3].norm(dim=1) for part in goals.split(6, 1)]).amin(0)
-    weights = 1.0 / (NEAR_M + distance)
+    weights = 1.0 / (NEAR_M + nearest(goals))
     return weights / weights[train].mean()
+
+
+def nearest(goals: Tensor) -> Tensor:
+    """How far away the nearest of the arms' goals `(N, 6 per arm)` is `(N,)` [m]."""
+    return torch.stack([part[:, :3].norm(dim=1) for part in goals.split(6, 1)]).amin(0)
 
 
 def _minibatches(
@@ -352,17 +359,21 @@ def _minibatches(
             yield order[i * config.batch_size : (i + 1) * config.batch_size]
 
 
-def _augmented(
+def augmented(
     frames: GoalFrames,
     rows: Array,
     config: PretrainConfig,
     generator: np.random.Generator,
     device: torch.device,
 ) -> dict[str, Tensor]:
-    """The pictures of these rows, shifted if that is asked for, in another light."""
+    """The pictures of these rows, shifted where that is asked for, in another light."""
     pictures = {name: array[rows] for name, array in frames.images.items()}
     if config.shift:
-        pictures = {n: random_shift(a, generator, config.shift) for n, a in pictures.items()}
+        far = np.flatnonzero(
+            nearest(torch.from_numpy(frames.goals[rows])).numpy() > config.shift_beyond
+        )
+        for array in pictures.values():
+            array[far] = random_shift(array[far], generator, config.shift)
     dtype = convolution_dtype(device)
     images = {n: torch.from_numpy(np.ascontiguousarray(a)).to(device) for n, a in pictures.items()}
     return {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}

@@ -11,7 +11,13 @@ import torch
 from robot_rl import geometry
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.learner.pretrain import PretrainConfig, goal_error, near_weights, pretrain
+from robot_rl.learner.pretrain import (
+    PretrainConfig,
+    augmented,
+    goal_error,
+    near_weights,
+    pretrain,
+)
 from robot_rl.learner.training import Training
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
@@ -306,6 +312,20 @@ def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -
         pretrain(vision, seen, PretrainConfig(epochs=30, batch_size=32, shift=shift), seed=0)
         errors.append(goal_error(vision, turned, np.arange(80)).position_mm)
     assert errors[1] < 0.5 * errors[0], errors
+
+
+def test_pictures_of_near_goals_stay_where_they_are() -> None:
+    rng, far = np.random.default_rng(0), np.arange(40) % 2 == 0
+    goals = np.zeros((40, 6), np.float32)
+    goals[:, 0] = np.where(far, 0.05, 0.03)
+    pictures = {"eye": rng.integers(0, 256, (40, 32, 32, 3), np.uint8)}
+    frames = GoalFrames(pictures, np.zeros((40, 0), np.float32), goals, np.arange(40))
+    config = PretrainConfig(shift=4, shift_beyond=0.04, brightness=0.0)
+    shown = (
+        augmented(frames, np.arange(40), config, rng, torch.device("cpu"))["eye"].float().numpy()
+    )
+    same = (shown == pictures["eye"]).reshape(40, -1).all(1)
+    assert same[~far].all() and same[far].mean() < 0.2
 
 
 @pytest.mark.slow
