@@ -1,6 +1,7 @@
 """Arms that stand in one world: one clock, and everything else each for itself."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def test_a_loop_that_dies_after_one_of_its_arms_was_served_is_in_the_black_box_o
         def loop_died(self, error):
             self.told.append(str(error))
 
-    servers = [Served(dead=False), Served(dead=True)]
+    servers: list[Any] = [Served(dead=False), Served(dead=True)]
     with pytest.raises(DeviceError):
         serve_each(servers, 1)
     assert [server.told for server in servers] == 2 * [["the arm's loop has died"]]
