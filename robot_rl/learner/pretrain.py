@@ -68,7 +68,7 @@ class PretrainConfig:
         brightness: strength of the photometric augmentation, as a share of the full range.
         shift: each camera's pictures are moved by up to so many pixels, for a mount that is not
             always the same, or lest few scenes are learnt by heart; 0: the frame tells more then.
-        shift_beyond: only where the goal is farther than that [m]. Near it a pixel is a millimetre,
+        shift_beyond: only where the goal is at least so far away [m]. Near it a pixel is a millimetre,
             which is what the picture is to tell.
         held_out: so many scenes (a demonstration and the wandering after it) are not trained on;
             the reported error is theirs.
@@ -370,7 +370,7 @@ def augmented(
     pictures = {name: array[rows] for name, array in frames.images.items()}
     if config.shift:
         far = np.flatnonzero(
-            nearest(torch.from_numpy(frames.goals[rows])).numpy() > config.shift_beyond
+            nearest(torch.from_numpy(frames.goals[rows])).numpy() >= config.shift_beyond
         )
         for array in pictures.values():
             array[far] = random_shift(array[far], generator, config.shift)

@@ -326,6 +326,12 @@ def test_pictures_of_near_goals_stay_where_they_are() -> None:
     )
     same = (shown == pictures["eye"]).reshape(40, -1).all(1)
     assert same[~far].all() and same[far].mean() < 0.2
+    # without a bound all are shifted, that of a goal that is reached as well
+    goals[:] = 0.0
+    unbound = replace(config, shift_beyond=0.0)
+    moved = augmented(frames, np.arange(40), unbound, rng, torch.device("cpu"))["eye"]
+    same = (moved.float().numpy() == pictures["eye"]).reshape(40, -1).all(1)
+    assert same.mean() < 0.2
 
 
 @pytest.mark.slow
