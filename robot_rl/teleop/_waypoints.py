@@ -79,8 +79,8 @@ class Teleop(SeeingOperator):
         """Nothing is known of the episode that begins."""
         self._index = -1  # of the phase; -1: to be found out
         self._held = self._miss_steps = 0
-        self._way_back = np.zeros(6)  # of the near miss, to where the phase before has ended
-        self._is_success = False  # which was to be a near miss
+        self._to_last = np.zeros(6)  # from a near miss's phase to the one before, as it began
+        self._succeeded = False  # in this episode, whatever it was to be
         self._first_way: float | None = None
         self._misses: list[NearMiss] | None = None
         self._own = Watch(self._habits)
@@ -101,8 +101,8 @@ class Teleop(SeeingOperator):
         if self._mode == "correct" and not self._takes_hold(phases, tools):
             return self._say([TeleopEvent(False, np.zeros(6), "tool", outcome=word)] * len(arms))
         phase = self._play(phases, arms)
-        self._is_success |= bool(self._done_steps)
-        if self._mode == "collect" and self._episode % 2 == 0 and not self._is_success:
+        self._succeeded |= bool(self._done_steps)
+        if self._mode == "collect" and self._episode % 2 == 0 and not self._succeeded:
             phase = self._fail(phases, phase, tools)
             word = OperatorCommand.NONE if self._misses else OperatorCommand.FAILURE
         still, choices = np.zeros(6), grippers(phases, self._index, len(arms))
@@ -192,8 +192,8 @@ class Teleop(SeeingOperator):
             # it may press beyond the goal, a near miss must not
             phase = replace(phase, pose=self._world.latest.goal_base_tcp)
         if self._miss_steps == 1:  # what comes before may follow what moves, as a drawer's handle
-            self._way_back = geometry.pose_delta(phase.pose, last.pose)
-        pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * self._way_back)
+            self._to_last = geometry.pose_delta(phase.pose, last.pose)
+        pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * self._to_last)
         phase = replace(phase, pose=geometry.pose_move(pose, miss.aside))
         is_there = self._is_there(replace(phase, near_m=2.0 * phase.near_m), tools[phase.arm])
         if phase.gripper > 0 > last.gripper and not is_there:
