@@ -67,8 +67,6 @@ TASK = Task(
         "steps": 16_000,
         # On the lips, beside one clip, half in: there are many ways to fail that look like success
         "outcomes": (400, 2_000),
-        # With twenty scenes `auto` cannot tell yet, and later ones show it (docs/learning.md)
-        "learner.encoder": "goal",
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,

@@ -81,8 +81,6 @@ TASK = Task(
         "hardware": "sim_hand",
         "steps": 17_500,
         "wander_steps": 60,
-        # With twenty scenes `auto` cannot tell yet, and later ones show it (docs/learning.md)
-        "learner.encoder": "goal",
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
