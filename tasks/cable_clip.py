@@ -2,7 +2,7 @@
 
 import math
 
-from robot_rl.config import StartPose, Task
+from robot_rl.config import StartPose, Task, Wander
 from robot_rl.types import Compliance, Use
 
 BLOCK = (0.46, 0.0)  # [m] in the base frame: the middle of the places between the clips
@@ -46,6 +46,10 @@ TASK = Task(
             "bending_nm2": 3e-4,
             "jaw_n": 2.0,
         },
+    ),
+    # Up, out of the clips, and about above them
+    wander=Wander(
+        way_out=(0.0, 0.0, -0.05), height=0.05, aside=0.025, rotation=(0.05, 0.05, 0.1)
     ),
     rate_hz=10.0,
     max_steps=120,

@@ -69,7 +69,7 @@ class Scene(FixtureScene):
     """The block with its clips, the post, and the cable, whose end the hand holds."""
 
     tool_m = 0.030
-    wrist_x = -0.07  # on the cable's side
+    wrist_x = 0.07  # on the other side than the cable: it looks along it at the clips
     front = ((0.02, 0.36, 0.22), (0.02, 0.0, 0.02), 42.0)
     options: Options
 
