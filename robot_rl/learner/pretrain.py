@@ -184,8 +184,7 @@ def pretrain(
     # the goals on one scale, and the near ones count more
     goals, told = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.told))
     with torch.no_grad():
-        vision.goal_mean.copy_(goals[train].mean(0))
-        vision.goal_std.copy_(goals[train].std(0).clamp(min=1e-4))
+        vision.scale_to(goals[train], told[train])
         labels = (goals - vision.goal_mean) / vision.goal_std
     weights = near_weights(goals, train)
     vision.set_dtype(convolution_dtype(device))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from robot_rl import geometry
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.normalise import Normaliser
-from robot_rl.types import Array
+from robot_rl.types import PLACE, Array
 
 MEMORY = 0.9
 """What the frames before count one step later: about ten of them together, a second at 10 Hz."""
@@ -33,10 +33,17 @@ class GoalVision(Vision):
     The head predicts the goal from all cameras and what is `told` besides `(B, T)`, the quantities
     of that name: gravity in tool axes, since a tilted tool and one that stands aside look alike,
     and the hands, since what the arm goes to next follows from what they hold.
+
+    Where it is told each tool's `place` on the bench, it says each number twice: from the tool, as a
+    camera at the hand shows it, and on the bench, as a camera that stands still shows it; seen from
+    the tool the latter is geometry, which twenty demonstrations would hardly teach. How much it goes
+    by which, it says as well.
     """
 
     goal_mean: Tensor
     goal_std: Tensor
+    bench_mean: Tensor
+    bench_std: Tensor
 
     def __init__(
         self,
@@ -48,17 +55,96 @@ class GoalVision(Vision):
     ):
         super().__init__(cameras, image_size, features)
         self.balance = Normaliser(told) if told else None
+        self._places = _entries(told, PLACE)
         seen = self.size + (self.balance.size if self.balance is not None else 0)
-        self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, goal_size))
+        said = goal_size * (3 if self._places else 1)
+        self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, said))
         self.register_buffer("goal_mean", torch.zeros(goal_size))
         self.register_buffer("goal_std", torch.ones(goal_size))
+        self.register_buffer("bench_mean", torch.zeros(len(self._places)))
+        self.register_buffer("bench_std", torch.ones(len(self._places)))
         self.cached_size = self.size = self.size + goal_size
+
+    def scale_to(self, goals: Tensor, told: Tensor) -> None:
+        """Take the scales of what is predicted from `goals (N, 6 per arm)` and what was `told (N,
+        T)` with them.
+        """
+        _scale_to(self.goal_mean, self.goal_std, goals)
+        if self._places:
+            bench = [
+                moved(place, goal)
+                for place, goal in zip(
+                    told[:, self._places].split(6, 1), goals.split(6, 1), strict=True
+                )
+            ]
+            _scale_to(self.bench_mean, self.bench_std, torch.cat(bench, 1))
 
     def forward(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         features = super().forward(images)
         parts = [features] if self.balance is None else [features, self.balance(told)]
-        goal = self.head(torch.cat(parts, -1)) * self.goal_std + self.goal_mean
+        said = self.head(torch.cat(parts, -1)).split(len(self.goal_mean), -1)
+        goal = said[0] * self.goal_std + self.goal_mean
+        if told is not None and self._places:
+            bench = said[1] * self.bench_std + self.bench_mean
+            arms = zip(told[:, self._places].split(6, 1), bench.split(6, 1), strict=True)
+            seen = torch.cat([seen_from(place, pose) for place, pose in arms], -1)
+            goal = torch.lerp(goal, seen, torch.sigmoid(said[2]))
         return torch.cat([features, goal], -1)
+
+
+def seen_from(pose: Tensor, other: Tensor) -> Tensor:
+    """`geometry.pose_delta` of poses `(B, 6)`, translation [m] and rotation vector [rad]: where one
+    is, seen from another. It can be learnt through.
+    """
+    back = -pose[:, 3:]
+    move = _rotate(_quat(back), other[:, :3] - pose[:, :3])
+    return torch.cat([move, _rotvec(_multiply(_quat(back), _quat(other[:, 3:])))], -1)
+
+
+def moved(pose: Tensor, delta: Tensor) -> Tensor:
+    """`geometry.pose_move` of poses `(B, 6)`: what is seen from one as `delta (B, 6)`."""
+    turn = _quat(pose[:, 3:])
+    turned = _multiply(turn, _quat(delta[:, 3:]))
+    return torch.cat([pose[:, :3] + _rotate(turn, delta[:, :3]), _rotvec(turned)], -1)
+
+
+def _quat(rotvec: Tensor) -> Tensor:
+    """Quaternions `(B, 4)` x y z w of rotation vectors `(B, 3)`."""
+    angle = _length(rotvec)
+    return torch.cat([rotvec * (angle / 2).sin() / angle, (angle / 2).cos()], -1)
+
+
+def _rotvec(quat: Tensor) -> Tensor:
+    """Rotation vectors `(B, 3)` of quaternions `(B, 4)`, the short way."""
+    quat = torch.where(quat[:, 3:] < 0.0, -quat, quat)
+    length = _length(quat[:, :3])
+    return quat[:, :3] * 2.0 * torch.atan2(length, quat[:, 3:]) / length
+
+
+def _multiply(a: Tensor, b: Tensor) -> Tensor:
+    vector = a[:, 3:] * b[:, :3] + b[:, 3:] * a[:, :3] + torch.linalg.cross(a[:, :3], b[:, :3])
+    return torch.cat([vector, a[:, 3:] * b[:, 3:] - (a[:, :3] * b[:, :3]).sum(-1, True)], -1)
+
+
+def _rotate(quat: Tensor, vector: Tensor) -> Tensor:
+    twice = 2.0 * torch.linalg.cross(quat[:, :3], vector)
+    return vector + quat[:, 3:] * twice + torch.linalg.cross(quat[:, :3], twice)
+
+
+def _length(vector: Tensor) -> Tensor:
+    """Lengths `(B, 1)`, never quite zero: there is a gradient there, too."""
+    return (vector.square().sum(-1, True) + 1e-12).sqrt()
+
+
+def _scale_to(mean: Tensor, std: Tensor, samples: Tensor) -> None:
+    mean.copy_(samples.mean(0))
+    std.copy_(samples.std(0).clamp(min=1e-4))
+
+
+def _entries(told: Sequence[tuple[str, int]], kind: str) -> list[int]:
+    """Where in what is told the quantities of a kind stand, all arms' together."""
+    names = [name.rsplit("/", 1)[-1] for name, size in told for _ in range(size)]
+    return [i for i, name in enumerate(names) if name == kind]
 
 
 class GoalFilter:

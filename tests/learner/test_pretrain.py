@@ -356,6 +356,36 @@ def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
     assert errors[1] < 0.3 * errors[0], errors
 
 
+@pytest.mark.slow
+def test_what_a_camera_that_stands_still_shows_is_known_from_any_place_of_the_tool() -> None:
+    rng = np.random.default_rng(0)
+    told, goals, pictures = list[Array](), list[Array](), list[Array]()
+    for _ in range(20):
+        x, y, yaw = rng.uniform(-1.0, 1.0, 3) * [0.08, 0.08, 1.0]
+        there = geometry.pose_from_vector([x, y, 0.0, 0.0, 0.0, yaw])
+        for _ in range(20):
+            place = rng.uniform(-1.0, 1.0, 6) * [0.1, 0.1, 0.1, 0.0, 0.0, 1.5]
+            told.append(place)
+            goals.append(geometry.pose_delta(geometry.pose_from_vector(place), there))
+            pictures.append(picture(geometry.IDENTITY, there))
+    errors = []
+    # as numbers alone, and as what they mean
+    for name in ("somewhere", "state/place"):
+        frames = GoalFrames(
+            {"eye": np.array(pictures)},
+            np.array(told, np.float32),
+            np.array(goals, np.float32),
+            np.arange(400) // 20,
+        )
+        torch.manual_seed(0)
+        vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, told=[(name, 6)])
+        config = PretrainConfig(epochs=40, batch_size=32, held_out=5)
+        error = pretrain(vision, frames, config, seed=0)
+        assert error is not None
+        errors.append(error.position_mm)
+    assert errors[1] < 0.5 * errors[0], errors
+
+
 @pytest.mark.parametrize(("encoder", "wanders"), [("auto", 30), ("goal", 30), ("end_to_end", 0)])
 def test_robot_time_goes_into_wandering_only_for_an_encoder_that_is_pretrained(
     encoder: str, wanders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,8 +4,10 @@ another episode.
 
 import numpy as np
 import pytest
+import torch
 
 from robot_rl import geometry
+from robot_rl.networks import goal as learnt
 from robot_rl.networks.goal import GoalFilter
 
 GOAL = np.array([0.01, -0.02, 0.05, 0.02, -0.03, 0.1])
@@ -71,3 +73,16 @@ def test_when_a_hand_moves_the_goal_before_it_is_forgotten_and_no_other_arm_s():
     seen = goals.update(tool, np.tile(GOAL, (2, 1)), moving=[False, True])
     assert np.abs(seen[0] - GOAL / 10.0).max() < 0.02
     np.testing.assert_allclose(seen[1], GOAL, atol=1e-6)
+
+
+def test_poses_that_are_learnt_through_are_those_of_geometry():
+    here, there = RNG.normal(size=(200, 6)), RNG.normal(size=(200, 6))
+    here[0], there[:5] = 0.0, here[:5]
+    wanted = [geometry.pose_delta(pose(a), pose(b)) for a, b in zip(here, there, strict=True)]
+    place, other = torch.from_numpy(here), torch.from_numpy(there).requires_grad_()
+    seen = learnt.seen_from(place, other)
+    np.testing.assert_allclose(seen.detach().numpy(), wanted, atol=1e-9)
+    torch.testing.assert_close(learnt.seen_from(place, learnt.moved(place, seen)), seen)
+    seen.sum().backward()
+    assert other.grad is not None
+    assert torch.isfinite(other.grad).all()
