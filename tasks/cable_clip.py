@@ -48,9 +48,7 @@ TASK = Task(
         },
     ),
     # Up, out of the clips, and about above them
-    wander=Wander(
-        way_out=(0.0, 0.0, -0.05), height=0.05, aside=0.025, rotation=(0.05, 0.05, 0.1)
-    ),
+    wander=Wander(way_out=(0.0, 0.0, -0.05), height=0.05, aside=0.025, rotation=(0.05, 0.05, 0.1)),
     rate_hz=10.0,
     max_steps=120,
     image_size=(128, 128),
