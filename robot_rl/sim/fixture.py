@@ -67,8 +67,6 @@ class FixtureScene(interfaces.Scene):
     """
 
     tool_m: float
-    wrist_x: float = 0.07
-    """On which side of the fingers the wrist camera is [m]."""
     front: tuple[tuple[float, float, float], tuple[float, float, float], float]
     """Where the front camera stands and what it looks at, as seen from the nominal place [m], and
     its field of view [degrees]."""
@@ -99,13 +97,22 @@ class FixtureScene(interfaces.Scene):
         hand.add_site(name="tip", pos=tip, group=4, size=[0.002] * 3)
         place = np.array([*self.options.nominal, 0.0])
         self.add_fixture(spec, spec.worldbody.add_body(name=FIXTURE, mocap=True, pos=place))
-        # between the open sides of the fingers: tip and fixture in one view
-        wrist = (self.wrist_x, 0.0, 0.045)
-        add_camera(hand, "wrist", at=wrist, look_at=tip, up=(0.0, 0.0, -1.0), fovy=62.0)
+        self.add_wrist_camera(hand)
         at, look_at, fovy = self.front
         eye, seen = (place + at).tolist(), (place + look_at).tolist()
         add_camera(spec.worldbody, "front", at=eye, look_at=seen, up=(0.0, 0.0, 1.0), fovy=fovy)
         add_textures(spec, self.looks)
+
+    def add_wrist_camera(self, hand: mujoco.MjsBody) -> None:
+        """Between the open sides of the fingers: tip and fixture in one view."""
+        add_camera(
+            hand,
+            "wrist",
+            at=(0.07, 0.0, 0.045),
+            look_at=(0.0, 0.0, self.hand_to_tip),
+            up=(0.0, 0.0, -1.0),
+            fovy=62.0,
+        )
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
         """Put the fixture where the seed says: uniform in position and yaw about its nominal place."""

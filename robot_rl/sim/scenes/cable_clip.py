@@ -19,6 +19,7 @@ from robot_rl.sim.fixture import BOX, CAPSULE, FIXTURE, FixtureOptions, FixtureS
 from robot_rl.sim.panda import GREY, TOOL_CONTACT, WORLD_CONTACT
 from robot_rl.sim.parts import pose_of
 from robot_rl.sim.phases import Phase
+from robot_rl.sim.stage import add_camera
 from robot_rl.types import Array, ConfigError
 
 SEGMENTS, SEGMENT_M, RADIUS = 16, 0.0125, 0.002
@@ -69,7 +70,6 @@ class Scene(FixtureScene):
     """The block with its clips, the post, and the cable, whose end the hand holds."""
 
     tool_m = 0.030
-    wrist_x = 0.07  # on the other side than the cable: it looks along it at the clips
     front = ((0.02, 0.36, 0.22), (0.02, 0.0, 0.02), 42.0)
     options: Options
 
@@ -78,6 +78,17 @@ class Scene(FixtureScene):
         rod = {"type": CAPSULE, "rgba": GREY, "group": 1, **TOOL_CONTACT}
         ends = [0.0, 0.0, 0.095, 0.0, 0.0, self.hand_to_tip - 0.003]
         hand.add_geom(name="tool", fromto=ends, size=[0.003, 0.0, 0.0], **rod)
+
+    def add_wrist_camera(self, hand: mujoco.MjsBody) -> None:
+        """Before the hand, looking down as the tool does: cable and clips from above."""
+        add_camera(
+            hand,
+            "wrist",
+            at=(-0.07, 0.0, 0.03),
+            look_at=(-0.09, 0.0, 0.12),
+            up=(1.0, 0.0, 0.0),
+            fovy=75.0,
+        )
 
     def add_fixture(self, spec: mujoco.MjSpec, fixture: mujoco.MjsBody) -> None:
         """The block, the clips on it, the post and the cable."""
