@@ -120,14 +120,14 @@ class Scene(interfaces.Scene):
         spec.geom("table").friction = [ON_TABLE, 0.005, 0.0001]
         self._add_plug(spec)
         self._add_receptacle(spec)
-        # behind the plug and above it: shell and opening in one view, between the fingers
+        # before the hand, looking down: the plug between the fingers and what is before it
         add_camera(
             hand,
             "wrist",
-            at=(0.075, 0.0, 0.062),
-            look_at=(0.0, 0.0, 0.125),
-            up=(0.0, 0.0, -1.0),
-            fovy=66.0,
+            at=(-0.07, 0.0, 0.03),
+            look_at=(-0.02, 0.0, 0.12),
+            up=(1.0, 0.0, 0.0),
+            fovy=75.0,
         )
         # from the side, under the hand: plug and opening in profile
         x, y = (np.array(self.options.nominal) + self.options.receptacle_nominal) / 2
