@@ -96,9 +96,9 @@ def seen_from(pose: Tensor, other: Tensor) -> Tensor:
     """`geometry.pose_delta` of poses `(B, 6)`, translation [m] and rotation vector [rad]: where one
     is, seen from another. It can be learnt through.
     """
-    back = -pose[:, 3:]
-    move = _rotate(_quat(back), other[:, :3] - pose[:, :3])
-    return torch.cat([move, _rotvec(_multiply(_quat(back), _quat(other[:, 3:])))], -1)
+    back = _quat(-pose[:, 3:])
+    move = _rotate(back, other[:, :3] - pose[:, :3])
+    return torch.cat([move, _rotvec(_multiply(back, _quat(other[:, 3:])))], -1)
 
 
 def moved(pose: Tensor, delta: Tensor) -> Tensor:
