@@ -137,7 +137,7 @@ def test_while_outcomes_are_collected_it_shows_a_bar_that_was_let_go_beside_the_
     player, word = PairPlayer("handover", "collect", seed=5), OperatorCommand.NONE
     states, player.took = player.begin(0), 0
     player.operator.begin_episode()  # every other one is a near miss
-    player.operator._misses = [NearMiss(11, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 12)]
+    player.operator._misses = [NearMiss(12, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 12)]
     while word == OperatorCommand.NONE and player.took < player.task.max_steps:
         states, word = player.follow(states)
     bar, mark = player.data.body("bar").xpos, player.data.body("mark").xpos
@@ -152,7 +152,7 @@ def test_phases_are_seen_from_each_arms_own_base(player):
     far, near = by_name["reach"].pose, by_name["down"].pose
     seen = pose_multiply(np.array(player.scene.stands[RIGHT]), far)
     assert abs(np.linalg.norm(seen[:3] - near[:3]) - 0.15) < 1e-6
-    assert [phase.arm for phase in phases] == [0] * 5 + [1, 1, 0, 0, 1, 1, 1]
+    assert [phase.arm for phase in phases] == [0] * 6 + [1, 1, 0, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
+    approach,
     is_between,
     opening,
     slippery,
@@ -197,6 +198,7 @@ class Scene(interfaces.Scene):
         empty = partial(Phase, gripper=1, done=lifted or taken)
         held = partial(Phase, gripper=-1, ready=between)
         return (
+            approach(above, data, done=lifted or taken),
             empty("above", above, near_m=0.008, near_rad=0.08),
             empty("down", near, near_m=0.004, near_rad=0.05, pace=0.8),
             held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=taken),
