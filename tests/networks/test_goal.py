@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from robot_rl import geometry
-from robot_rl.networks import goal as learnt
+from robot_rl.networks import poses as learnt
 from robot_rl.networks.goal import GoalFilter
 
 GOAL = np.array([0.01, -0.02, 0.05, 0.02, -0.03, 0.1])
