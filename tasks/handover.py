@@ -78,7 +78,7 @@ TASK = Task(
     limits={"workspace_high": (0.45, 0.22, 0.25)},
     defaults={
         "hardware": "sim_two_pandas",
-        "steps": 14_000,
+        "steps": 18_000,
         # 140 to 200 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,

@@ -118,6 +118,12 @@ def before(phases: Sequence[Phase], index: int) -> Phase | None:
     return next(own, None)
 
 
+def is_order(phases: Sequence[Phase], index: int) -> bool:
+    """Whether a hand takes hold or lets go in this phase, which it has not in the one before."""
+    last = before(phases, index)
+    return last is not None and last.gripper != phases[index].gripper
+
+
 def fitting(phases: Sequence[Phase], tools: Sequence[Array], free: Array) -> int:
     """The index of the latest phase that things as they are allow: that is ready, and on whose way
     the tool of its arm stands, of `tools (arms, 7)`; an arm's first phase may begin anywhere. The

@@ -31,7 +31,7 @@ class OperatorHabits:
     segment_steps: tuple[int, int] = (8, 20)
     """The least and the most control steps of a correction."""
     finishes: float = 0.5
-    """Share of the corrections that carry the insertion through."""
+    """Share of the corrections that go on until a hand has taken hold or let go, or to the end."""
 
 
 class Watch:
@@ -59,10 +59,10 @@ class SeeingOperator(interfaces.Teleop):
     In mode "demonstrate" the clutch is always closed. In mode "correct" the operator watches: it
     takes over when the arm makes no progress for `patience_steps` or leaves the neighbourhood of
     the goal, drives for a segment, and lets go again; in a share `finishes` of the segments it
-    carries the task through. In mode "collect" every other episode is a success, and the others are
-    near misses, which FAILURE ends. Where the judge is learned, the operator holds the tool in
-    place and leaves the word to it for `HOLDS_STEPS`; what the judge has falsely taken for a
-    success is denied.
+    carries the task through, or its part up to where a hand has taken hold or let go. In mode
+    "collect" every other episode is a success, and the others are near misses, which FAILURE ends.
+    Where the judge is learned, the operator holds the tool in place and leaves the word to it for
+    `HOLDS_STEPS`; what the judge has falsely taken for a success is denied.
     """
 
     is_person = False
@@ -119,3 +119,7 @@ class SeeingOperator(interfaces.Teleop):
             finishes = self._rng.random() < self._habits.finishes
             self._steps_left = 1000 if finishes else int(self._rng.integers(low, high + 1))
         return self._steps_left > 0
+
+    def _hand_back(self) -> None:
+        """What the correction was for is done: the policy goes on with the next step."""
+        self._steps_left = min(self._steps_left, 1)

@@ -18,6 +18,7 @@ from robot_rl.sim.phases import (
     before,
     fitting,
     grippers,
+    is_order,
     way_left,
 )
 from robot_rl.teleop._habits import OperatorHabits, SeeingOperator, Watch
@@ -36,17 +37,25 @@ ASIDE, HIGH_M = (4.0, 12.0), (0.004, 0.02)
 MOST_BESIDE = 4.0
 """Or so many times as far as is just beside it."""
 
+HURRIED = 0.5
+"""Of those whose whole way is none: the share that leaves most of the first phase out."""
+SHORT = 0.2
+"""It goes down beside the way once no more than this share of that is left to go aside."""
+
 Options = OperatorHabits
 
 
 @dataclass(frozen=True)
 class NearMiss:
-    """A phase that ends after a `share` of its way, or elsewhere: `aside (6,)`, seen from its pose."""
+    """A phase that ends after a `share` of its way, or elsewhere: `aside (6,)`, seen from its pose.
+    One that is `all_beside` is aside from the phase before it on.
+    """
 
     phase: int
     share: float
     aside: Array
     held: int
+    all_beside: bool = False
 
 
 class Teleop(SeeingOperator):
@@ -82,6 +91,7 @@ class Teleop(SeeingOperator):
         self._to_last = np.zeros(6)  # from a near miss's phase to the one before, as it began
         self._succeeded = False  # in this episode, whatever it was to be
         self._first_way: float | None = None
+        self._begun: Sequence[Array] = ()  # where the tools were
         self._misses: list[NearMiss] | None = None
         self._own = Watch(self._habits)
 
@@ -97,6 +107,7 @@ class Teleop(SeeingOperator):
         """Watch the arms, steer them with the clutch closed, and say when the task is done."""
         phases, word = self._phases.at(self._world.latest), self._word()
         tools = [arm.pose_base_tcp for arm in arms]
+        self._begun = self._begun or tools
         self.reports += 1
         if self._mode == "correct" and not self._takes_hold(phases, tools):
             return self._say([TeleopEvent(False, np.zeros(6), "tool", outcome=word)] * len(arms))
@@ -142,9 +153,12 @@ class Teleop(SeeingOperator):
             self._held += 1
         force = float(np.linalg.norm(arms[phase.arm].wrench_base_tcp[:3]))
         over = phase.done or self._held > phase.steps or force >= phase.force_n
+        way = way_left(phases, self._index, tools, self._free)
         if over and self._index < len(phases) - 1:
+            if is_order(phases, self._index):
+                self._hand_back()
             self._index, self._held = after_done(phases, self._index + 1), 0
-        elif self._own.is_worried(way_left(phases, self._index, tools, self._free), False):
+        elif self._own.is_worried(way, False, phase.steps):
             self._index, self._held = after_done(phases, 0), 0
             self._own = Watch(self._habits)
         return phases[self._index]
@@ -169,14 +183,15 @@ class Teleop(SeeingOperator):
         if not self._misses:
             return phase
         miss = self._misses[0]
-        if self._miss_steps or self._index >= miss.phase:
+        if self._miss_steps or self._index >= miss.phase - miss.all_beside:
             self._index, self._held = miss.phase, 0
             self._miss_steps += 1
             phase, is_there = self._missed(phases, miss, tools)
             if is_there:
                 self._misses[0] = replace(miss, held=miss.held - 1)
         if self._misses[0].held <= 0 or self._miss_steps >= MOST_STEPS:
-            self._misses.pop(0)
+            if self._misses.pop(0).phase == 0:  # what it has left out stays left out
+                self._index, self._held = after_done(phases, 1), 0
             self._miss_steps = 0
         return phase
 
@@ -186,8 +201,8 @@ class Teleop(SeeingOperator):
         """The phase as the near miss has it, and whether the tool is there; what the hand holds it
         does not let go before.
         """
-        last, phase = before(phases, miss.phase), phases[miss.phase]
-        assert last is not None
+        phase = phases[miss.phase]
+        last = before(phases, miss.phase) or replace(phase, pose=self._begun[phase.arm])
         if miss.phase == len(phases) - 1 and not phase.arm:
             # it may press beyond the goal, a near miss must not
             phase = replace(phase, pose=self._world.latest.goal_base_tcp)
@@ -195,10 +210,18 @@ class Teleop(SeeingOperator):
             self._to_last = geometry.pose_delta(phase.pose, last.pose)
         pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * self._to_last)
         phase = replace(phase, pose=geometry.pose_move(pose, miss.aside))
+        if miss.all_beside and self._is_short_of(miss.aside, phase.pose, tools[phase.arm]):
+            return replace(last, pose=geometry.pose_move(last.pose, miss.aside)), False
         is_there = self._is_there(replace(phase, near_m=2.0 * phase.near_m), tools[phase.arm])
         if phase.gripper > 0 > last.gripper and not is_there:
             phase = replace(phase, gripper=last.gripper)
         return phase, is_there
+
+    def _is_short_of(self, aside: Array, pose: Array, tool: Array) -> bool:
+        """Whether a tool on its way to what is `aside` has still some of that before it."""
+        far = float(np.linalg.norm(aside[:3]))
+        left = -geometry.pose_delta(pose, tool)[:3] @ aside[:3] / far
+        return bool(left > SHORT * far)
 
     def _draw(self, phases: Sequence[Phase]) -> list[NearMiss]:
         """Some near misses, in the order of their phases: ended too early, aside, too high. With
@@ -212,14 +235,20 @@ class Teleop(SeeingOperator):
             if last and self.all_arms:  # it only lets go, where the one before has ended
                 kind = max(kind, 1)
             share = rng.uniform(*EARLY) if last or kind == 0 else 1.0
+            beside = phases[number].beside_m if last and kind == 1 else 0.0
             if kind == 1:
                 angle = rng.uniform(0.0, 2.0 * np.pi)
                 far = rng.uniform(*ASIDE) * phases[number].near_m
-                if last and (beside := phases[number].beside_m):
+                if beside:
                     share, far = 1.0, rng.uniform(beside, MOST_BESIDE * beside)
                 aside[:2] = far * np.cos(angle), far * np.sin(angle)
             elif kind == 2:
                 aside[2] = -rng.uniform(*HIGH_M)
             held = phases[number].steps + int(rng.integers(HELD[0], HELD[1] + 1))
-            misses.append(NearMiss(number, share, aside, held))
+            if beside and rng.random() < HURRIED:
+                misses.append(NearMiss(0, rng.uniform(*EARLY), np.zeros(6), 0))
+            else:
+                misses.append(NearMiss(number, share, aside, held, beside > 0.0))
+            if beside:  # in line, where it is too late for that
+                misses.append(NearMiss(number, 1.0, np.zeros(6), held))
         return misses

@@ -181,7 +181,7 @@ class Scene(FixtureScene):
             Phase("lifted off", high, FIXTURE, near_m=0.006, near_rad=0.1),
             Phase("taut", taut, FIXTURE, near_m=0.004, near_rad=0.1, force_n=6.0, unsteady=0.3),
             Phase("half down", half, FIXTURE, near_m=0.008, near_rad=0.1, unsteady=0.3),
-            Phase("down", down, FIXTURE, near_rad=0.1, unsteady=0.3, beside_m=0.005),
+            Phase("down", down, FIXTURE, near_rad=0.1, unsteady=0.3, beside_m=0.008),
         )
 
 
