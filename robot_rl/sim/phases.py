@@ -118,6 +118,13 @@ def before(phases: Sequence[Phase], index: int) -> Phase | None:
     return next(own, None)
 
 
+def is_there(phase: Phase, tool: Array, free: Array) -> bool:
+    """Whether a tool `(7,)` is where the phase wants it, along the axes `free (6,)`, 1 or 0."""
+    off = pose_delta(phase.pose, tool) * free
+    near, straight = np.linalg.norm(off[:3]), np.linalg.norm(off[3:])
+    return bool(near < phase.near_m and straight < phase.near_rad)
+
+
 def is_order(phases: Sequence[Phase], index: int) -> bool:
     """Whether a hand takes hold or lets go in this phase, which it has not in the one before."""
     last = before(phases, index)

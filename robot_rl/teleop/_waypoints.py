@@ -5,7 +5,6 @@ waypoint to waypoint with its own pace and an unsteady hand.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,47 +14,17 @@ from robot_rl.sim.phases import (
     Phase,
     Phases,
     after_done,
-    before,
     fitting,
     grippers,
     is_order,
+    is_there,
     way_left,
 )
 from robot_rl.teleop._habits import OperatorHabits, SeeingOperator, Watch
+from robot_rl.teleop._missed_phases import Misses
 from robot_rl.types import AXES, ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
-MISSES_PER_EPISODE = 2
-MOST_STEPS = 40
-"""So many control steps a near miss may take, once the phases before it are through."""
-HELD = (3, 6)
-"""The least and the most steps that it is shown for, beside those of its phase."""
-EARLY = (0.1, 0.85)
-"""After such a share of its way a phase ends; the last one always does, or it would be a success. What
-is nearly one is what a judge has to tell from it."""
-ASIDE, HIGH_M = (4.0, 12.0), (0.004, 0.02)
-"""So far aside, in tolerances of the phase, and so high [m] a near miss is."""
-MOST_BESIDE = 4.0
-"""Or so many times as far as is just beside it."""
-
-HURRIED = 0.5
-"""Of those whose whole way is none: the share that leaves most of the first phase out."""
-SHORT = 0.2
-"""It goes down beside the way once no more than this share of that is left to go aside."""
-
 Options = OperatorHabits
-
-
-@dataclass(frozen=True)
-class NearMiss:
-    """A phase that ends after a `share` of its way, or elsewhere: `aside (6,)`, seen from its pose.
-    One that is `all_beside` is aside from the phase before it on.
-    """
-
-    phase: int
-    share: float
-    aside: Array
-    held: int
-    all_beside: bool = False
 
 
 class Teleop(SeeingOperator):
@@ -80,19 +49,17 @@ class Teleop(SeeingOperator):
             )
         axes = getattr(given.task, "axes", AXES)
         self._free = np.array([1.0 if axis in axes else 0.0 for axis in AXES])
-        self._drawn = np.random.default_rng([given.seed, 2])
+        self._misses = Misses(np.random.default_rng([given.seed, 2]), self._free, self.all_arms)
         self._episode = -1
         self._forget()
 
     def _forget(self) -> None:
         """Nothing is known of the episode that begins."""
         self._index = -1  # of the phase; -1: to be found out
-        self._held = self._miss_steps = 0
-        self._to_last = np.zeros(6)  # from a near miss's phase to the one before, as it began
+        self._held = 0
         self._succeeded = False  # in this episode, whatever it was to be
         self._first_way: float | None = None
-        self._begun: Sequence[Array] = ()  # where the tools were
-        self._misses: list[NearMiss] | None = None
+        self._misses.begin_episode()
         self._own = Watch(self._habits)
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
@@ -107,7 +74,6 @@ class Teleop(SeeingOperator):
         """Watch the arms, steer them with the clutch closed, and say when the task is done."""
         phases, word = self._phases.at(self._world.latest), self._word()
         tools = [arm.pose_base_tcp for arm in arms]
-        self._begun = self._begun or tools
         self.reports += 1
         if self._mode == "correct" and not self._takes_hold(phases, tools):
             return self._say([TeleopEvent(False, np.zeros(6), "tool", outcome=word)] * len(arms))
@@ -115,7 +81,7 @@ class Teleop(SeeingOperator):
         self._succeeded |= bool(self._done_steps)
         if self._mode == "collect" and self._episode % 2 == 0 and not self._succeeded:
             phase = self._fail(phases, phase, tools)
-            word = OperatorCommand.NONE if self._misses else OperatorCommand.FAILURE
+            word = OperatorCommand.FAILURE if self._misses.are_over else OperatorCommand.NONE
         still, choices = np.zeros(6), grippers(phases, self._index, len(arms))
         choices[phase.arm] = phase.gripper
         moves = [self._move(a, phase) if i == phase.arm else still for i, a in enumerate(arms)]
@@ -149,7 +115,7 @@ class Teleop(SeeingOperator):
         if self._index < 0 or not phases[self._index].ready:
             self._index, self._held = fitting(phases, tools, self._free), 0
         phase = phases[self._index]
-        if self._is_there(phase, tools[phase.arm]):
+        if is_there(phase, tools[phase.arm], self._free):
             self._held += 1
         force = float(np.linalg.norm(arms[phase.arm].wrench_base_tcp[:3]))
         over = phase.done or self._held > phase.steps or force >= phase.force_n
@@ -163,12 +129,6 @@ class Teleop(SeeingOperator):
             self._own = Watch(self._habits)
         return phases[self._index]
 
-    def _is_there(self, phase: Phase, tool: Array) -> bool:
-        """Whether the tool is where the phase wants it, as far as the task frees it."""
-        off = geometry.pose_delta(phase.pose, tool) * self._free
-        near, straight = np.linalg.norm(off[:3]), np.linalg.norm(off[3:])
-        return bool(near < phase.near_m and straight < phase.near_rad)
-
     def _move(self, arm: ArmState, phase: Phase) -> Array:
         """Straight to the phase's pose, with an unsteady hand."""
         action = geometry.pose_delta(arm.target_base_tcp, phase.pose) / self._scale
@@ -177,78 +137,9 @@ class Teleop(SeeingOperator):
         return np.clip(action + hand, -1.0, 1.0) * self._free
 
     def _fail(self, phases: Sequence[Phase], phase: Phase, tools: Sequence[Array]) -> Phase:
-        """The near miss whose turn it is, once the phases before it are through."""
-        if self._misses is None:
-            self._misses = self._draw(phases)
-        if not self._misses:
+        """The phase as a near miss has it, where it is the turn of one."""
+        missed = self._misses.step(phases, self._index, tools, self._world.latest.goal_base_tcp)
+        if missed is None:
             return phase
-        miss = self._misses[0]
-        if self._miss_steps or self._index >= miss.phase - miss.all_beside:
-            self._index, self._held = miss.phase, 0
-            self._miss_steps += 1
-            phase, is_there = self._missed(phases, miss, tools)
-            if is_there:
-                self._misses[0] = replace(miss, held=miss.held - 1)
-        if self._misses[0].held <= 0 or self._miss_steps >= MOST_STEPS:
-            if self._misses.pop(0).phase == 0:  # what it has left out stays left out
-                self._index, self._held = after_done(phases, 1), 0
-            self._miss_steps = 0
-        return phase
-
-    def _missed(
-        self, phases: Sequence[Phase], miss: NearMiss, tools: Sequence[Array]
-    ) -> tuple[Phase, bool]:
-        """The phase as the near miss has it, and whether the tool is there; what the hand holds it
-        does not let go before.
-        """
-        phase = phases[miss.phase]
-        last = before(phases, miss.phase) or replace(phase, pose=self._begun[phase.arm])
-        if miss.phase == len(phases) - 1 and not phase.arm:
-            # it may press beyond the goal, a near miss must not
-            phase = replace(phase, pose=self._world.latest.goal_base_tcp)
-        if self._miss_steps == 1:  # what comes before may follow what moves, as a drawer's handle
-            self._to_last = geometry.pose_delta(phase.pose, last.pose)
-        pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * self._to_last)
-        phase = replace(phase, pose=geometry.pose_move(pose, miss.aside))
-        if miss.all_beside and self._is_short_of(miss.aside, phase.pose, tools[phase.arm]):
-            return replace(last, pose=geometry.pose_move(last.pose, miss.aside)), False
-        is_there = self._is_there(replace(phase, near_m=2.0 * phase.near_m), tools[phase.arm])
-        if phase.gripper > 0 > last.gripper and not is_there:
-            phase = replace(phase, gripper=last.gripper)
-        return phase, is_there
-
-    def _is_short_of(self, aside: Array, pose: Array, tool: Array) -> bool:
-        """Whether a tool on its way to what is `aside` has still some of that before it."""
-        far = float(np.linalg.norm(aside[:3]))
-        left = -geometry.pose_delta(pose, tool)[:3] @ aside[:3] / far
-        return bool(left > SHORT * far)
-
-    def _draw(self, phases: Sequence[Phase]) -> list[NearMiss]:
-        """Some near misses, in the order of their phases: ended too early, aside, too high. With
-        several arms, whose way is long, there is always one of the last phase.
-        """
-        rng, misses = self._drawn, []
-        later = [i for i in range(len(phases)) if before(phases, i) is not None]
-        numbers = [later[i] for i in sorted(rng.integers(0, len(later), MISSES_PER_EPISODE))]
-        for number in dict.fromkeys([*numbers, later[-1]]) if self.all_arms else numbers:
-            kind, aside, last = int(rng.integers(3)), np.zeros(6), number == len(phases) - 1
-            if last and self.all_arms:  # it only lets go, where the one before has ended
-                kind = max(kind, 1)
-            share = rng.uniform(*EARLY) if last or kind == 0 else 1.0
-            beside = phases[number].beside_m if last and kind == 1 else 0.0
-            if kind == 1:
-                angle = rng.uniform(0.0, 2.0 * np.pi)
-                far = rng.uniform(*ASIDE) * phases[number].near_m
-                if beside:
-                    share, far = 1.0, rng.uniform(beside, MOST_BESIDE * beside)
-                aside[:2] = far * np.cos(angle), far * np.sin(angle)
-            elif kind == 2:
-                aside[2] = -rng.uniform(*HIGH_M)
-            held = phases[number].steps + int(rng.integers(HELD[0], HELD[1] + 1))
-            if beside and rng.random() < HURRIED:
-                misses.append(NearMiss(0, rng.uniform(*EARLY), np.zeros(6), 0))
-            else:
-                misses.append(NearMiss(number, share, aside, held, beside > 0.0))
-            if beside:  # in line, where it is too late for that
-                misses.append(NearMiss(number, 1.0, np.zeros(6), held))
-        return misses
+        self._index, self._held = missed.goes_on, 0
+        return missed.phase

@@ -12,7 +12,7 @@ from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
 from robot_rl.sim.scenes.handover import BAR, LEFT, MARK, RIGHT
 from robot_rl.sim.stage import build_model, find_scene
-from robot_rl.teleop._waypoints import NearMiss
+from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.types import ConfigError, OperatorCommand, Use
 from tests.sim.pair import PairPlayer
 
@@ -137,7 +137,7 @@ def test_while_outcomes_are_collected_it_shows_a_bar_that_was_let_go_beside_the_
     player, word = PairPlayer("handover", "collect", seed=5), OperatorCommand.NONE
     states, player.took = player.begin(0), 0
     player.operator.begin_episode()  # every other one is a near miss
-    player.operator._misses = [NearMiss(12, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 12)]
+    player.operator._misses.planned = [NearMiss(12, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 12)]
     while word == OperatorCommand.NONE and player.took < player.task.max_steps:
         states, word = player.follow(states)
     bar, mark = player.data.body("bar").xpos, player.data.body("mark").xpos

@@ -15,7 +15,7 @@ from robot_rl.sim.grasping import opening
 from robot_rl.sim.parts import pose_of
 from robot_rl.sim.phases import Phase, fitting, way_left
 from robot_rl.teleop import _waypoints
-from robot_rl.teleop._waypoints import NearMiss
+from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import ConfigError, DeviceError, OperatorCommand, Use
 from tests.sim.player import Player
@@ -130,7 +130,7 @@ def test_beside_its_goal_the_whole_way_is_a_near_miss_where_the_scene_says_so():
         player = Player(task, "collect", seed=5)
         player.begin(0)
         phases = player.operator._phases.at(player.latest)
-        drawn = [m for _ in range(50) for m in player.operator._draw(phases)]
+        drawn = [m for _ in range(50) for m in player.operator._misses.draw(phases)]
         beside = [float(np.hypot(*miss.aside[:2])) for miss in drawn if miss.all_beside]
         assert bool(beside) == bool(least) == any(miss.phase == 0 for miss in drawn)
         assert all(least <= far <= 4.0 * least for far in beside)
@@ -141,7 +141,7 @@ def test_beside_its_goal_the_whole_way_is_a_near_miss_where_the_scene_says_so():
     "first",
     [
         NearMiss(3, 1.0, np.array([0.0, 0.02, 0.0, 0.0, 0.0, 0.0]), 4, all_beside=True),
-        NearMiss(0, 0.5, np.zeros(6), 0),
+        NearMiss(0, 0.5, np.zeros(6), 1),
     ],
     ids=["beside", "hardly lifted"],
 )
@@ -151,7 +151,7 @@ def test_a_cable_that_came_down_beside_a_clip_is_not_in_it_when_the_hand_is_in_l
 
     def begin_episode():
         words = begin()
-        player.operator._misses = [first, NearMiss(3, 1.0, np.zeros(6), 4)]
+        player.operator._misses.planned = [first, NearMiss(3, 1.0, np.zeros(6), 4)]
         return words
 
     player.operator.begin_episode = begin_episode
