@@ -50,8 +50,8 @@ class Phase:
     arm: int = 0
     """The number of the arm that it is for."""
     beside_m: float = 0.0
-    """Of the last one: so far aside its whole way is none, as that of a cable beside its clip. 0: it
-    is one there, too."""
+    """Of the last one: so far aside its whole way is none, as that of a cable beside its clip, and
+    neither is one that is cut short. 0: it is one there, too."""
 
 
 class Phases:
