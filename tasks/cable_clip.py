@@ -28,6 +28,7 @@ TASK = Task(
             "name": "cable_in",
             "cameras": {"front": (256, 256), "wrist": (256, 256)},
             "crops": {"front": (0.33, 0.36, 0.45, 0.3), "wrist": (0.2, 0.2, 0.6, 0.75)},
+            "size": 128,
         },
     ),
     near_misses=(

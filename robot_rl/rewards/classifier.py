@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robot_rl import interfaces
-from robot_rl.classifier.options import Crop
+from robot_rl.classifier.options import SIZE, Crop, Inputs
 from robot_rl.classifier.score import Firing, Predicates
 from robot_rl.interfaces import Given
 from robot_rl.types import (
@@ -45,6 +45,8 @@ class Options(Predicates):
     crops: Mapping[str, Crop] = field(default_factory=dict)
     """For a training that `train` begins itself: x y width height of what it sees of each camera,
     as shares of the frame."""
+    size: int = 0
+    """For such a training: height and width in pixels of what it sees, once cropped; 0: 64."""
     numbers: tuple[str, ...] = ()
     """Of height, force and width those that it is told beside the pictures."""
 
@@ -54,6 +56,7 @@ class Options(Predicates):
                 f"reward 'classifier': name {self.name!r} and stages {list(self.stages)}: wanted a"
                 " name, and each of them once"
             )
+        Inputs((), size=self.size or SIZE)
 
 
 class Reward(interfaces.Reward):

@@ -141,4 +141,4 @@ def options_for(task: Task) -> "ClassifierConfig":
 
     said = make_options("rewards", task.reward)
     cameras = tuple(judge_inputs(task).cameras)
-    return ClassifierConfig(cameras=cameras, crops=said.crops, numbers=said.numbers)
+    return ClassifierConfig(cameras=cameras, crops=said.crops, size=said.size, numbers=said.numbers)

@@ -22,9 +22,9 @@ ASIDE, HIGH_M = (4.0, 12.0), (0.004, 0.02)
 """So far aside, in tolerances of the phase, and so high [m] a near miss is."""
 MOST_BESIDE = 4.0
 """Or so many times as far as is just beside it."""
-HURRIED = 0.5
-"""Of those whose whole way is none: the share that cuts the way short, from some of its first phase to
-the last two."""
+ALL_THE_WAY, HURRIED = 0.4, 0.5
+"""Where a whole way may miss: the share of the episodes in which it does, and of those the share that
+cuts the way short, from some of its first phase to the last two."""
 SHORT = 0.2
 """It goes down beside the way once no more than this share of that is left to go aside."""
 
@@ -127,15 +127,14 @@ class Misses:
     def draw(self, phases: Sequence[Phase]) -> list[NearMiss]:
         """Some near misses, in the order of their phases: ended too early, aside, too high."""
         rng, misses = self._rng, []
+        if phases[-1].beside_m and rng.random() < ALL_THE_WAY:
+            return self._all_the_way(phases)
         later = [i for i in range(len(phases)) if before(phases, i) is not None]
         numbers = [later[i] for i in sorted(rng.integers(0, len(later), PER_EPISODE))]
         for number in dict.fromkeys([*numbers, later[-1]]) if self._all_arms else numbers:
             kind, aside, last = int(rng.integers(3)), np.zeros(6), number == len(phases) - 1
             if last and self._all_arms:  # it only lets go, where the one before has ended
                 kind = max(kind, 1)
-            if kind == 1 and last and phases[number].beside_m:
-                misses += self._whole_way(phases, number)
-                continue
             share = rng.uniform(*EARLY) if last or kind == 0 else 1.0
             if kind == 1:
                 aside[:2] = self._round_about(rng.uniform(*ASIDE) * phases[number].near_m)
@@ -144,14 +143,14 @@ class Misses:
             misses.append(NearMiss(number, share, aside, self._held(phases[number])))
         return misses
 
-    def _whole_way(self, phases: Sequence[Phase], last: int) -> list[NearMiss]:
+    def _all_the_way(self, phases: Sequence[Phase]) -> list[NearMiss]:
         """Beside the whole way, or cut short, and then in line, where it is too late for that."""
-        in_line = NearMiss(last, 1.0, np.zeros(6), self._held(phases[last]))
+        last, held, aside = len(phases) - 1, self._held(phases[-1]), np.zeros(6)
+        in_line = NearMiss(last, 1.0, np.zeros(6), held)
         if self._rng.random() < HURRIED:
-            return [NearMiss(0, self._rng.uniform(*EARLY), np.zeros(6), 1), in_line]
-        aside, beside_m = np.zeros(6), phases[last].beside_m
+            return [NearMiss(0, self._rng.uniform(*EARLY), aside, 1), in_line]
+        beside_m = phases[-1].beside_m
         aside[:2] = self._round_about(self._rng.uniform(beside_m, MOST_BESIDE * beside_m))
-        held = self._held(phases[last])
         return [NearMiss(last, 1.0, aside, held, all_beside=True), in_line]
 
     def _round_about(self, far: float) -> tuple[float, float]:

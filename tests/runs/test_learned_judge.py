@@ -19,7 +19,7 @@ from robot_rl.runs import judge, train
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.runs.remote import own_folder
 from robot_rl.stream.log import StepLog
-from robot_rl.types import ConfigError, DataError, Provenance, StoppedError
+from robot_rl.types import ConfigError, DataError, Provenance, StoppedError, Use
 from tests.classifier.synthetic import by_height
 from tests.helpers import make_step
 
@@ -132,3 +132,14 @@ def test_a_robot_that_joins_takes_the_learners_judge_and_its_own_where_that_has_
     own = own_folder(described, "tcp://gpu@127.0.0.1:5560", "", fetch)
     assert own.judge == (own.path / "classifiers" / "in").resolve()
     assert files.load(own.judge).about.weights_sha256 == (theirs if learnt else here)
+
+
+def test_what_a_task_says_of_its_judge_is_what_is_trained(monkeypatch):
+    monkeypatch.delenv("ROBOT_RL_JUDGE")
+    options = judge.options_for(config.load_task("cable_clip"))
+    assert options.size == 128 and set(options.crops) == {"front", "wrist"}
+    assert judge.options_for(config.load_task("peg_insert")).size == 0, "the usual"
+    task = config.load_task("cable_clip")
+    small = Use("classifier", {**task.reward.options, "size": 8})
+    with pytest.raises(ConfigError, match="size is 8; it must be from 32 to 512 pixels"):
+        judge.options_for(replace(task, reward=small))
