@@ -152,9 +152,21 @@ def _imported(what: str, module: str) -> ModuleType:
             f" an extra of that name: pip install 'robot_rl[{extra}]'"
         ) from error
     except Exception as error:
+        _raise_interrupt(error)
         raise ConfigError(
             f"{what}: {module} does not run: {type(error).__name__}: {error}"
         ) from error
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """KeyboardInterrupt, if that is behind it: pybind11 makes an ImportError of one that comes while
+    a compiled module is loading.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause from None
+        cause = cause.__cause__
 
 
 def load_own(path: Path) -> ModuleType:
@@ -172,6 +184,7 @@ def load_own(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
+        _raise_interrupt(error)
         line = error.lineno if isinstance(error, SyntaxError) else line_in(path, error)
         raise ConfigError(f"{path}:{line or 1}: {type(error).__name__}: {error}") from error
     return module

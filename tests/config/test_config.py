@@ -568,3 +568,20 @@ def test_overrides_reach_into_nested_options() -> None:
 def test_a_wrong_override_is_refused(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         apply_overrides(Outer(), changes)
+
+
+@pytest.mark.parametrize("load", [kinds.load_own, lambda path: kinds._imported("it", path.stem)])
+def test_a_signal_while_a_compiled_module_is_loading_is_no_fault_of_the_file(
+    tmp_path, monkeypatch, load
+):
+    """As pybind11 raises it out of `import mujoco`, one ImportError behind the other."""
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "interrupted.py"
+    path.write_text(
+        "try:\n    try:\n        raise KeyboardInterrupt\n"
+        "    except KeyboardInterrupt as error:\n"
+        "        raise ImportError('initialization failed') from error\n"
+        "except ImportError as error:\n    raise ImportError('initialization failed') from error\n"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        load(path)
