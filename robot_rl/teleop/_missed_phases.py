@@ -32,7 +32,8 @@ SHORT = 0.2
 @dataclass(frozen=True)
 class NearMiss:
     """A phase that ends after a `share` of its way, or elsewhere: `aside (6,)`, seen from its pose.
-    One that is `all_beside` is aside from the phase before it on.
+    One that is `all_beside` is aside from the phase before it on; one that `cuts_to` a later phase
+    leaves out what lies between.
     """
 
     phase: int
@@ -40,6 +41,7 @@ class NearMiss:
     aside: Array
     held: int
     all_beside: bool = False
+    cuts_to: int | None = None
 
 
 class Missed(NamedTuple):
@@ -98,8 +100,8 @@ class Misses:
         if missed and (miss.held <= 0 or self._steps >= MOST_STEPS):
             self.planned.pop(0)
             self._steps = 0
-            if miss.phase == 0:  # it cuts short what lies between
-                missed = missed._replace(goes_on=after_done(phases, len(phases) - 2))
+            if miss.cuts_to is not None:
+                missed = missed._replace(goes_on=after_done(phases, miss.cuts_to))
         return missed
 
     def _missed(
@@ -148,7 +150,7 @@ class Misses:
         last, held, aside = len(phases) - 1, self._held(phases[-1]), np.zeros(6)
         in_line = NearMiss(last, 1.0, np.zeros(6), held)
         if self._rng.random() < HURRIED:
-            return [NearMiss(0, self._rng.uniform(*EARLY), aside, 1), in_line]
+            return [NearMiss(0, self._rng.uniform(*EARLY), aside, 1, cuts_to=last - 1), in_line]
         beside_m = phases[-1].beside_m
         aside[:2] = self._round_about(self._rng.uniform(beside_m, MOST_BESIDE * beside_m))
         return [NearMiss(last, 1.0, aside, held, all_beside=True), in_line]

@@ -141,7 +141,7 @@ def test_beside_its_goal_the_whole_way_is_a_near_miss_where_the_scene_says_so():
     "first",
     [
         NearMiss(3, 1.0, np.array([0.0, 0.02, 0.0, 0.0, 0.0, 0.0]), 4, all_beside=True),
-        NearMiss(0, 0.5, np.zeros(6), 1),
+        NearMiss(0, 0.5, np.zeros(6), 1, cuts_to=2),
     ],
     ids=["beside", "hardly lifted"],
 )
