@@ -128,7 +128,7 @@ def is_there(phase: Phase, tool: Array, free: Array) -> bool:
 def is_order(phases: Sequence[Phase], index: int) -> bool:
     """Whether a hand takes hold or lets go in this phase, which it has not in the one before."""
     last = before(phases, index)
-    return last is not None and last.gripper != phases[index].gripper
+    return last is not None and phases[index].gripper not in (0, last.gripper)
 
 
 def fitting(phases: Sequence[Phase], tools: Sequence[Array], free: Array) -> int:

@@ -13,7 +13,7 @@ from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import FIXTURE, upright
 from robot_rl.sim.grasping import opening
 from robot_rl.sim.parts import pose_of
-from robot_rl.sim.phases import Phase, fitting, way_left
+from robot_rl.sim.phases import Phase, fitting, is_order, way_left
 from robot_rl.teleop import _waypoints
 from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.teleop.scripted import Options, Teleop
@@ -52,6 +52,12 @@ def test_a_phase_that_is_done_is_passed_over_and_one_that_is_not_ready_does_not_
     done = [SQUARE[0], replace(SQUARE[1], done=True), *SQUARE[2:]]
     assert SQUARE[fitting(done, [upright(0.5, 0.0, 0.06)], ALL)].name == "aside"
     assert fitting([replace(phase, done=True) for phase in SQUARE], [here], ALL) == 3
+
+
+def test_a_phase_that_leaves_the_hand_as_it_is_is_no_order():
+    orders = (1, 0, -1, -1, 1)
+    way = [Phase("on", upright(0.5, 0.0, 0.1), gripper=order) for order in orders]
+    assert [is_order(way, i) for i in range(5)] == [False, False, True, False, True]
 
 
 def test_an_axis_that_the_task_holds_neither_counts_nor_is_aimed_along():
