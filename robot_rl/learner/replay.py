@@ -386,9 +386,10 @@ class Replay:
         3)` uint8, `vision, next_vision (B, V)` float16. `variants` selects the cached augmented
         version `(B,)` of the observation and of the next one. `discount (B,)` is what the value of
         the next observation counts: `window.discount` to the power of the rewards in `reward`,
-        fewer than `n_step` where the episode ends before. Images and features are written into
-        `out` (of `buffers`), if it is given. `shifts` says by name which pixel `(row, column)` of
-        each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none is shifted.
+        fewer than `n_step` where the episode ends before, or an operator takes over. Images and
+        features are written into `out` (of `buffers`), if it is given. `shifts` says by name which
+        pixel `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without
+        it none is shifted.
         """
         first = np.asarray(indices)
         done = self._successor[first]  # the step that tells what was done there
@@ -397,14 +398,14 @@ class Replay:
                 "an index is of no transition, or of one that has gone: sample and gather in one go"
             )
         path, held = follow(self._successor, done, window.n_step)
-        last, taken_over = path[-1], np.zeros(len(first), bool)
-        if window.ends_at_takeover:
-            last, taken_over = up_to_takeover(path, held, self._successor, self._provenance)
+        last, taken_over = up_to_takeover(path, held, self._successor, self._provenance)
         batch = self._read_columns(first, done, last)
         batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
         if "toggles" in batch:
             batch["toggles"] = returns(self.columns["toggles"][path], held, window.discount)[0]
-        batch["terminated"] = np.maximum(self._terminated[last], taken_over)
+        batch["terminated"] = np.maximum(
+            self._terminated[last], taken_over & window.ends_at_takeover
+        )
         out = self.buffers(len(first)) if out is None else out
         self._frames.read(first, last, variants, shifts, out)
         return {name: torch.from_numpy(array) for name, array in batch.items()} | out

@@ -9,13 +9,15 @@ from robot_rl.types import Array, DataError, Provenance
 
 @dataclass(frozen=True)
 class Window:
-    """How far a sample reaches from its first action on; never beyond its episode.
+    """How far a sample reaches from its first action on: never beyond its episode, and from the
+    policy's actions never into an operator's.
 
     `n_step` rewards are summed, each worth `discount` less than the one before it, and the next
-    observation is the one behind the last of them.
+    observation is the one behind the last of them. Where an operator takes over from the policy it
+    is the one that was taken over, and counts for what the policy makes of it: rewards from there on
+    would make of being stuck what a rescue is worth.
 
-    `ends_at_takeover`: the return ends, as a failure does, where an operator takes over from the
-    policy: what follows is the operator's.
+    `ends_at_takeover`: the return ends there, as a failure does.
     """
 
     n_step: int = 1

@@ -208,8 +208,9 @@ class Device(interfaces.Teleop):
         if self._source is None:
             self._problem = str(error)
             return
-        self._problem = f"{self.name} is gone ({error}); it is looked for until it is back"
-        log.warning("teleop: %s", self._problem)
         self._controls.let_go()
+        problem = f"{self.name} is gone ({error}); it is looked for until it is back"
+        log.warning("teleop: %s", problem)
+        self._problem = problem
         source, self._source = self._source, None
         source.close()

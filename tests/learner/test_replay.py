@@ -104,7 +104,9 @@ def test_a_return_that_ends_at_a_take_over_knows_nothing_of_what_the_person_does
     assert batch["reward"].tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     assert batch["next_state"][:, 1].tolist() == [2.0, 2.0, 5.0, 6.0, 6.0, 6.0, 7.0]
     plain = replay.gather(replay.transitions(), window=Window(3, 0.5))
-    assert plain["terminated"].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    assert plain["terminated"].tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    for each in ("discount", "reward", "next_state"):  # what follows is the operator's
+        assert plain[each].tolist() == batch[each].tolist()
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -127,6 +129,25 @@ def test_an_operator_who_rescues_makes_waiting_the_best_only_where_returns_go_on
     waits, goes = values[0.0, 0.0], values[1.0, 0.0]
     assert goes == pytest.approx(0.9**3)
     assert waits == pytest.approx(0.0 if ends else 0.9**2)
+
+
+@pytest.mark.parametrize("n_step", [1, 3, 5])
+def test_a_policy_that_waits_to_be_rescued_is_worth_nothing_however_long_the_returns(
+    n_step: int,
+) -> None:
+    """Whatever the policy does it is where it was, until a person does it. What is learnt of its own
+    value, which waits for ever, is 0, and of the person's action what it brings.
+    """
+    replay = Replay(SPACE, 50)
+    append_all(replay, 0, "pppppphpph")
+    batch = replay.gather(replay.transitions(), window=Window(n_step, 0.9))
+    waits = np.array([author == "p" for author in "pppppphpph"])
+    value = 1.0  # the critics were content at first
+    for _ in range(200):
+        going_on = batch["discount"] * (1.0 - batch["terminated"]) * value
+        targets = (batch["reward"] + going_on).numpy()
+        value = targets[waits].mean()
+    assert value == pytest.approx(0.0, abs=1e-6) and targets[-1] == 1.0
 
 
 def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imitated_by_nobody() -> (
