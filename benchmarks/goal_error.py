@@ -22,7 +22,7 @@ from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode
-from robot_rl.stream.episodes import counted_steps, newest_successes
+from robot_rl.stream.episodes import counted_steps, newest_episodes
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, ConfigError, DataError, Provenance
 
@@ -136,12 +136,14 @@ def rows(options: Options) -> Iterator[Row]:
     if (counts & held).any():
         yield row("demonstrations held out", vision, frames, counts & held)
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
-        own = newest_successes(log.entries, options.newest)
+        own = newest_episodes(log.entries, options.newest)
     if own:
         frames = goal_frames([], spec, own)
         counts = entrance(frames.goals, options)
         yield row("own successes", vision, frames, counts)
-        human = np.array([step.provenance == Provenance.HUMAN for steps in own for step in steps])
+        human = np.array([
+            step.provenance == Provenance.HUMAN for ended in own for step in ended.steps
+        ])
         for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
             if part.any():
                 yield row(f"- of them with {name} acting", vision, frames, part)

@@ -78,7 +78,7 @@ TASK = Task(
         "learner.agent.bc_decay_steps": 30_000,
         # The outcomes that were collected for the judge are shown as well
         "learner.pretrain.epochs": 16,
-        # Twenty demonstrations show twenty scenes: own successes show more of them
+        # Twenty demonstrations show twenty scenes: own episodes show more of them
         "learner.pretrain.renew_at": (1_500, 4_000),
     },
 )

@@ -91,7 +91,7 @@ TASK = Task(
         "learner.pretrain.shift": 4,
         "learner.pretrain.shift_beyond": 0.04,
         "learner.pretrain.epochs": 16,
-        # Twenty demonstrations show twenty scenes: own successes show more of them
+        # Twenty demonstrations show twenty scenes: own episodes show more of them
         "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),
     },
 )

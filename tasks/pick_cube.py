@@ -77,7 +77,7 @@ TASK = Task(
         # Pictures that are moved a little are not learnt by heart
         "learner.pretrain.shift": 4,
         "learner.pretrain.epochs": 16,
-        # Twenty demonstrations show twenty scenes: own successes show more of them
+        # Twenty demonstrations show twenty scenes: own episodes show more of them
         "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),
     },
 )

@@ -8,9 +8,9 @@ goal is where that happened (the keyframes of PerAct, arXiv 2209.05451, section 
 on nothing tells nothing: a policy that is being learnt does so anywhere. So it is for the frames of
 free wandering (provenance SCRIPT) that starts at a success.
 
-Of the outcomes that were collected for a classifier, as much is known: where success was shown, or,
-of a failure, up to where a hand has last taken hold of something. They show scenes that the
-demonstrations do not.
+Of a run's own episodes, and of the outcomes that were collected for a classifier, as much is known:
+where they succeeded, or, of a failure, up to where a hand has last taken hold of something. They
+show scenes that the demonstrations do not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.networks.policy import PolicySpec
+from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
 
@@ -43,21 +44,20 @@ class GoalFrames:
 def goal_frames(
     steps: Iterable[Step],
     spec: PolicySpec,
-    successes: Iterable[Sequence[Step]] = (),
+    own: Iterable[EndedEpisode] = (),
     outcomes: Iterable[Step] = (),
     *,
     said_late_s: float = 0.0,
 ) -> GoalFrames:
-    """Collect the frames of successful demonstrations, of wandering, of `successes`, other episodes
-    that reached the goal, and of `outcomes`, whose reward is the frame's label, with the goal seen
-    from the tool.
+    """Collect the frames of successful demonstrations, of wandering, of the run's `own` episodes,
+    and of `outcomes`, whose reward is the frame's label, with the goal seen from the tool.
 
     The goal is where the tool was when success was meant, `said_late_s` before it was said: a
     person may have let go or drawn back by then. Raises DataError if there are no frames.
     """
     known = [
         (scene, step.observation, list(zip(_poses(step, spec), goal, strict=True)))
-        for scene, episode, goals in _known_goals(steps, spec, successes, outcomes, said_late_s)
+        for scene, episode, goals in _known_goals(steps, spec, own, outcomes, said_late_s)
         for step, goal in zip(episode, goals, strict=True)
         if goal is not None
     ]
@@ -75,7 +75,7 @@ def goal_frames(
 def _known_goals(
     steps: Iterable[Step],
     spec: PolicySpec,
-    successes: Iterable[Sequence[Step]],
+    own: Iterable[EndedEpisode],
     outcomes: Iterable[Step],
     said_late_s: float,
 ) -> Iterator[tuple[int, Sequence[Step], list[list[Array] | None]]]:
@@ -104,9 +104,10 @@ def _known_goals(
             follows = bool(reached) and reached[-1].episode == first.episode - 1
             goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)
             yield scene, episode, [goal] * len(episode)
-    for success in successes:
+    for ended in own:
         scene += 1
-        yield scene, success, _goals_in(success, meant(success, said_late_s), spec)
+        end = meant(ended.steps, said_late_s) if ended.success else None
+        yield scene, ended.steps, _goals_in(ended.steps, end, spec)
 
 
 def _goals_in(

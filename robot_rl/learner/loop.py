@@ -33,7 +33,7 @@ from robot_rl.links.upload import REQUEST_BYTES, Inbox
 from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
 from robot_rl.stream.compatibility import Hello, check
-from robot_rl.stream.episodes import REACTION_S, newest_successes
+from robot_rl.stream.episodes import REACTION_S, newest_episodes
 from robot_rl.types import Array, DivergedError, Step, StoppedError
 
 log = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class Learner:
         self._receive(0.0)
 
     def _renew_encoder_if_due(self) -> None:
-        """Pretrain the encoder on the run's own successes too, see all frames anew with it, and
+        """Pretrain the encoder on the run's own episodes too, see all frames anew with it, and
         make what is due.
 
         The actor goes on with the policy that it has, as far as the clock lets it. A stop leaves
@@ -167,11 +167,14 @@ class Learner:
         """
         if not self.training.renewal_due:
             return
-        successes = newest_successes(
-            self._intake.log.entries, self._config.pretrain.renew_episodes, self._relabelling.newest
+        own = newest_episodes(
+            self._intake.log.entries,
+            self._config.pretrain.renew_episodes,
+            self._relabelling.newest,
+            failures=True,
         )
         try:
-            shown, file = (self._demonstrations(), successes), self._folder.features_file
+            shown, file = (self._demonstrations(), own), self._folder.features_file
             self.training.renew_encoder(*shown, self._tell_renewal, file, self._outcomes())
         except StoppedError:
             return

@@ -26,6 +26,7 @@ from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import Policy
 from robot_rl.networks.vision import encode
+from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import Array, DataError, DivergedError, Step
 
 log = logging.getLogger(__name__)
@@ -73,10 +74,10 @@ class PretrainConfig:
         held_out: so many scenes (a demonstration and the wandering after it) are not trained on;
             the reported error is theirs.
         renew_at: after so many own steps, each, the encoder is trained on, with frames of the run's
-            own successes as well: there the goal is known too. They show what the demonstrations do
-            not, a tool that the policy has brought somewhere.
+            own episodes as well, as far as the goal is known there too. They show what the
+            demonstrations do not, a tool that the policy has brought somewhere.
         renew_epochs: for how long.
-        renew_episodes: the newest so many successful episodes are shown.
+        renew_episodes: the newest so many episodes are shown.
         renew_updates: so many updates follow at once.
     """
 
@@ -232,7 +233,7 @@ class Pretraining:
     pretraining = Pretraining(policy, config, seed)
     pretraining.begin(steps, outcomes, progress)           # demonstrations and wandering
     if pretraining.due(env_steps):
-        pretraining.renew(steps, outcomes, successes, env_steps, progress)
+        pretraining.renew(steps, outcomes, own, env_steps, progress)
     ```
     `threads` work on it: nothing else runs meanwhile. `said_late_s`: how much later success is said
     than it is meant, where a person judges. `error`: that of the encoder as it is.
@@ -282,19 +283,19 @@ class Pretraining:
         self,
         steps: Sequence[Step],
         outcomes: Sequence[Step],
-        successes: Sequence[Sequence[Step]],
+        own: Sequence[EndedEpisode],
         env_steps: int,
         progress: Progress,
     ) -> dict[str, Tensor]:
-        """Train a copy of the encoder further, on own `successes` too: its weights, to be taken
-        over.
+        """Train a copy of the encoder further, on the run's `own` episodes too: its weights, to be
+        taken over.
 
         If `progress` raises, everything is as it was.
         """
         if not isinstance(self._policy.vision, GoalVision):
             raise DataError("this encoder is not pretrained here, so it cannot be renewed")
         renewed = copy.deepcopy(self._policy.vision)
-        frames = self._frames(steps, outcomes, successes)
+        frames = self._frames(steps, outcomes, own)
         asked = self._asked(env_steps)
         again = replace(self._config, epochs=self._config.renew_epochs)
         self._train(renewed, frames, again, self._seed + asked, progress)
@@ -305,10 +306,10 @@ class Pretraining:
         self,
         steps: Sequence[Step],
         outcomes: Sequence[Step],
-        successes: Sequence[Sequence[Step]] = (),
+        own: Sequence[EndedEpisode] = (),
     ) -> GoalFrames:
         late_s = self._said_late_s
-        return goal_frames(steps, self._spec, successes, outcomes, said_late_s=late_s)
+        return goal_frames(steps, self._spec, own, outcomes, said_late_s=late_s)
 
     def _train(
         self,

@@ -33,7 +33,7 @@ from robot_rl.learner.schedule import UtdSchedule
 from robot_rl.learner.tally import Tally
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.vision import UNSEEN
-from robot_rl.stream.episodes import EpisodeOf, Relabel
+from robot_rl.stream.episodes import EndedEpisode, EpisodeOf, Relabel
 from robot_rl.types import (
     ActorStream,
     Array,
@@ -194,13 +194,13 @@ class Training:
     def renew_encoder(
         self,
         steps: Iterable[Step],
-        successes: Sequence[Sequence[Step]],
+        own: Sequence[EndedEpisode],
         progress: Progress = no_progress,
         features: Path | None = None,
         outcomes: Sequence[Step] = (),
     ) -> None:
         """Pretrain the encoder further, on the demonstrations and wandering `steps`, on `outcomes`
-        and on own `successes`.
+        and on the run's `own` episodes.
 
         All that the replay holds was seen with the old one: it begins anew with the demonstrations,
         and own steps and marks are to be added once more, from the first on. If `progress` raises,
@@ -208,7 +208,7 @@ class Training:
         """
         steps = list(steps)
         shown = [outcomes[i] for i in learnable(outcomes)]
-        renewed = self.pretraining.renew(steps, shown, successes, self.env_steps, progress)
+        renewed = self.pretraining.renew(steps, shown, own, self.env_steps, progress)
         for policy in (self.agent.policy, self.agent.average):
             assert policy.vision is not None
             policy.vision.load_state_dict(renewed)

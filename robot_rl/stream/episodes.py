@@ -211,26 +211,41 @@ def counted_steps(entries: Entries, relabels: Relabels = NO_RELABELS) -> list[St
     return [label.on(step) for label, step in counted if label.reaches(step.index)]
 
 
-def newest_successes(
-    read: Callable[[], Entries], most: int, relabels: Relabels = NO_RELABELS
-) -> list[list[Step]]:
-    """The newest `most` episodes of a log that succeeded and count, oldest first, each with its
-    steps up to its success.
+class EndedEpisode(NamedTuple):
+    """An episode that counts and came to its own end: its steps, a success's up to where it was one."""
+
+    steps: list[Step]
+    success: bool
+
+
+def newest_episodes(
+    read: Callable[[], Entries],
+    most: int,
+    relabels: Relabels = NO_RELABELS,
+    *,
+    failures: bool = False,
+) -> list[EndedEpisode]:
+    """The newest `most` episodes of a log that succeeded and count, oldest first; with `failures`
+    those that did not, too.
 
     `read` begins to read the log; that is done twice, so that no more than these is ever held.
     """
     labels = _Labels(relabels)
     for identity, said in read():
         labels[episode_of(identity.stream, said)].hear(said)
-    succeeded = [key for key, label in labels.items() if label.counts and label.succeeded]
+    wanted = [
+        key
+        for key, label in labels.items()
+        if label.counts and (label.succeeded or (failures and label.has_failed))
+    ]
     episodes: dict[EpisodeOf, list[Step]] = {
-        key: [] for key in succeeded[max(0, len(succeeded) - most) :]
+        key: [] for key in wanted[max(0, len(wanted) - most) :]
     }
     for identity, said in read():
         key = episode_of(identity.stream, said)
         if isinstance(said, Step) and key in episodes and labels[key].reaches(said.index):
             episodes[key].append(said)
-    return [steps for steps in episodes.values() if steps]
+    return [EndedEpisode(steps, labels[key].succeeded) for key, steps in episodes.items() if steps]
 
 
 def episode_of(sender: ActorStream, said: Step | Mark) -> EpisodeOf:

@@ -21,6 +21,7 @@ from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.replay import Replay
 from robot_rl.learner.training import Training
 from robot_rl.learner.windows import Window
+from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import (
     Array,
     ConfigError,
@@ -342,7 +343,8 @@ def test_from_pixels_it_stands_on_the_encoder_s_features_and_falls_with_them(
     training.update(2)
     assert training.potential.version == 1
     before = training.memory.replay.columns["potential"].copy()
-    training.renew_encoder(PIXEL_DEMOS, [pixel_steps(Provenance.DEMO, episode=2)])
+    reached = EndedEpisode(pixel_steps(Provenance.DEMO, episode=2), success=True)
+    training.renew_encoder(PIXEL_DEMOS, [reached])
     training.add(own)
     training.update(2)
     after = training.memory.replay.columns["potential"]

@@ -23,6 +23,7 @@ from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode
 from robot_rl.runs.create import TrainConfig, create_run
+from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import (
     CLOSE,
     OPEN,
@@ -123,7 +124,9 @@ def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_m
         wander, goal, Provenance.SCRIPT, number=7
     )
     steps = [replace(step, t_monotonic=0.1 * i) for i, step in enumerate(said)]
-    frames = goal_frames(steps, SPEC, [steps[: len(demo)]], said_late_s=0.45)
+    frames = goal_frames(
+        steps, SPEC, [EndedEpisode(steps[: len(demo)], success=True)], said_late_s=0.45
+    )
     wanted = [geometry.pose_delta(pose, goal) for pose in demo + wander + demo]
     assert np.allclose(frames.goals, wanted, atol=1e-6)
     at_the_word = goal_frames(steps, SPEC)
@@ -187,6 +190,17 @@ def test_an_outcome_teaches_where_success_was_shown_and_a_failure_where_a_hand_t
     np.testing.assert_allclose(frames.goals[:13], wanted, atol=1e-5)
 
 
+def test_an_own_failure_teaches_where_its_hand_took_hold_and_nothing_behind_that() -> None:
+    spec, demo, poses = with_a_hand(ORDERS, HELD)
+    failure = [
+        replace(step, success=False, terminated=False, truncated=step.index == 11) for step in demo
+    ]
+    frames = goal_frames(demo, spec, [EndedEpisode(failure, success=False)])
+    assert frames.scenes.tolist() == [0] * 12 + [1] * 5
+    wanted = [geometry.pose_delta(poses[i], poses[5]) for i in range(5)]
+    np.testing.assert_allclose(frames.goals[12:], wanted, atol=1e-5)
+
+
 def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
     rng = np.random.default_rng(0)
     poses = [random_pose(rng) for _ in range(4)]
@@ -203,7 +217,7 @@ def test_an_episode_that_reached_the_goal_teaches_it_and_is_a_scene_of_its_own()
     tours = [[random_pose(rng) for _ in range(4)] + [goal] for goal in goals]
     demo = episode(tours[0], goals[0], Provenance.DEMO)
     own = [
-        episode(tour, goal, Provenance.POLICY)
+        EndedEpisode(episode(tour, goal, Provenance.POLICY), success=True)
         for tour, goal in zip(tours[1:], goals[1:], strict=True)
     ]
     frames = goal_frames(demo, SPEC, own)

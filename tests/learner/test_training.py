@@ -22,6 +22,7 @@ from robot_rl.networks.goal import GoalFilter
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.resnet10 import ResNet10, save_weights
 from robot_rl.networks.vision import encode
+from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import (
     AXES,
     ActionSpec,
@@ -380,7 +381,7 @@ def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path:
         dues.append(training.renewal_due)
     training.update(training.due())
     before, held = training.publishable(), len(training.memory.replay)
-    training.renew_encoder(PIXEL_DEMOS, [success])
+    training.renew_encoder(PIXEL_DEMOS, [EndedEpisode(success, success=True)])
     dues.append(training.renewal_due)
     assert dues == [False, True, False]
     assert training.env_steps == 0 and training.memory.replay.demo_transitions == 10

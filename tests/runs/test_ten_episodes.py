@@ -23,7 +23,7 @@ from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.mapping import Operator
 from robot_rl.runs import report
 from robot_rl.runs.progress import Newest, training_note
-from robot_rl.stream.episodes import counted_steps, newest_successes
+from robot_rl.stream.episodes import counted_steps, newest_episodes
 from robot_rl.stream.log import StepLog
 from robot_rl.tools import data_tools
 from robot_rl.types import OperatorCommand, RewardResult
@@ -137,7 +137,7 @@ def test_every_place_says_the_same_of_the_same_ten_episodes(run, monkeypatch):
     assert (found.attempts, found.successes) == (len(JUDGED), len(SUCCESSES))
     assert "3 of 6 succeeded" in data_tools.totals(data_tools.listing(run.steps_log))
     entries = list(recording.log.entries())
-    assert [steps[0].episode for steps in newest_successes(lambda: entries, 10)] == SUCCESSES
+    assert [each.steps[0].episode for each in newest_episodes(lambda: entries, 10)] == SUCCESSES
     counted = counted_steps(entries)
     assert sorted({step.episode for step in counted} ^ set(range(10))) == [5, 6], (
         "discarded, and taken back"

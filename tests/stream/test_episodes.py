@@ -9,7 +9,7 @@ import pytest
 
 from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.learner.replay import Replay
-from robot_rl.stream.episodes import Entries, counted_steps, newest_successes
+from robot_rl.stream.episodes import Entries, counted_steps, newest_episodes
 from robot_rl.stream.log import StepLog
 from robot_rl.tools import data_tools
 from robot_rl.types import Mark, MarkKind, Provenance, RecordId, SpaceSpec, Step
@@ -59,16 +59,18 @@ def said_of(episode: int, kind: MarkKind, actor: str = "one") -> Mark:
     return Mark(kind, episode=episode, actor=actor, epoch=7)
 
 
-def found(log: list[tuple[RecordId, Step | Mark]], most: int = 100) -> list[int]:
+def found(
+    log: list[tuple[RecordId, Step | Mark]], most: int = 100, *, failures: bool = False
+) -> list[int]:
     def read() -> Entries:
         return iter(log)
 
-    episodes = newest_successes(read, most)
-    assert all([s.index for s in episode] == list(range(LENGTH)) for episode in episodes)
-    return [episode[0].episode for episode in episodes]
+    episodes = newest_episodes(read, most, failures=failures)
+    assert all([s.index for s in steps] == list(range(LENGTH)) for steps, _ in episodes)
+    return [steps[0].episode for steps, success in episodes if success != failures]
 
 
-def test_the_newest_successes_come_whole_and_oldest_first() -> None:
+def test_the_newest_episodes_come_whole_and_oldest_first() -> None:
     log = entries([1.0, 0.0, 1.0, 1.0])
     assert found(log) == [0, 2, 3]
     assert found(log, most=2) == [2, 3]
@@ -117,6 +119,13 @@ def test_a_word_decides_for_tables_replay_and_pretraining_whatever_its_reward(
     )
 
 
+def test_a_failure_that_counts_is_there_where_it_is_asked_for() -> None:
+    marks = {0: [said_of(0, MarkKind.DISCARD)], 1: [said_of(1, MarkKind.FAILURE)]}
+    two = [0, 1, 2, 3]  # of whom none succeeds
+    failed = found(entries([0.0, 1.0, 1.0, 0.0], marks), failures=True)
+    assert sorted(failed) == sorted([*two, 1, 3])
+
+
 def test_an_episode_that_still_goes_on_is_none() -> None:
     log = entries([1.0, 1.0])
     begun = [
@@ -135,5 +144,5 @@ def test_a_log_is_read_twice_and_never_held() -> None:
         readings += 1
         yield from entries([1.0])
 
-    assert len(newest_successes(read, 10)) == 1
+    assert len(newest_episodes(read, 10)) == 1
     assert readings == 2
