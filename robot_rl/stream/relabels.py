@@ -20,9 +20,9 @@ from robot_rl.types import ActorStream, Mark, MarkKind, RecordId, Step
 
 WORDS = 20
 """After so many of the operator's words the judge is fitted again."""
-WEIGHTS = dict.fromkeys(OUTCOMES, 1) | {MarkKind.DENY: 4}
-"""As so many words each counts. A denial says that the judge is wrong, and what it takes for a success
-the policy finds again.
+WRONG = 4
+"""As so many words counts one that says that the judge is wrong: it took for a success what is none,
+which the policy finds again, or it did not see one, without which nothing is rewarded.
 """
 _AT_ONCE = 1 << 20
 
@@ -57,6 +57,16 @@ def row_of(about: EpisodeOf, said: Relabel) -> dict[str, Any]:
     """The row of a line; `line_of` is the inverse."""
     actor, epoch, episode = about
     return {"actor": actor, "epoch": epoch, "episode": episode, **said._asdict()}
+
+
+def weight_of(mark: Mark) -> int:
+    """As so many of the operator's words a mark counts. Where a judge sees a success nobody has to say
+    so.
+    """
+    if mark.kind not in OUTCOMES:
+        return 0
+    is_whole = mark.index < 0
+    return WRONG if is_whole and mark.kind in (MarkKind.SUCCESS, MarkKind.DENY) else 1
 
 
 class RelabelReader:
@@ -168,7 +178,7 @@ class Refits:
             self._episodes[key].version = self.version
 
     def _hear_mark(self, sender: ActorStream, mark: Mark) -> None:
-        self.words += WEIGHTS.get(mark.kind, 0)
+        self.words += weight_of(mark)
         if mark.kind == MarkKind.REWARD_VERSION:
             self._in_force[sender] = mark.version
             self.version = max(self.version, mark.version)

@@ -21,7 +21,7 @@ from robot_rl.machine.small_files import read_lines
 from robot_rl.runs.follow import Follower, LearnedJudge
 from robot_rl.stream.episodes import counted_steps
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.relabels import WEIGHTS, WORDS, relabels_in
+from robot_rl.stream.relabels import WORDS, WRONG, relabels_in
 from robot_rl.types import Array, Mark, MarkKind, Provenance, SpaceSpec, Step
 from tests.helpers import make_step
 from tests.runs.test_follow import make_run
@@ -111,7 +111,7 @@ def test_after_five_denials_a_judge_fires_falsely_on_half_as_many_fresh_failures
             if number % 5 == 0:  # nobody looked
                 unnoticed.append(number)
             elif words < WORDS:
-                words += WEIGHTS[MarkKind.DENY]
+                words += WRONG
                 log.append_mark(Mark(MarkKind.DENY, number, t_wall=steps[-1].t_wall))
     follower = Follower(run, judge)
     follower.look()
