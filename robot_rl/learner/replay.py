@@ -24,7 +24,7 @@ from torch import Tensor
 from robot_rl.learner.columns import NO_COLUMNS, Column, columns_of, places_of
 from robot_rl.learner.frame_ring import FrameRing
 from robot_rl.learner.index_sets import IndexSet, draw
-from robot_rl.learner.windows import ONE_STEP, Window, follow, returns, up_to_takeover
+from robot_rl.learner.windows import ONE_STEP, Window, follow, taken_over
 from robot_rl.stream.episodes import EpisodeLabel, EpisodeOf, Outcome, Relabel, episode_of
 from robot_rl.types import ActorStream, Array, DataError, Mark, Provenance, SpaceSpec, Step
 
@@ -386,7 +386,7 @@ class Replay:
         3)` uint8, `vision, next_vision (B, V)` float16. `variants` selects the cached augmented
         version `(B,)` of the observation and of the next one. `discount (B,)` is what the value of
         the next observation counts: `window.discount` to the power of the rewards in `reward`,
-        fewer than `n_step` where the episode ends before, or an operator takes over. Images and
+        fewer than `n_step` where the episode ends before; less behind a take-over. Images and
         features are written into `out` (of `buffers`), if it is given. `shifts` says by name which
         pixel `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without
         it none is shifted.
@@ -398,14 +398,13 @@ class Replay:
                 "an index is of no transition, or of one that has gone: sample and gather in one go"
             )
         path, held = follow(self._successor, done, window.n_step)
-        last, taken_over = up_to_takeover(path, held, self._successor, self._provenance)
+        last, taken = path[-1], taken_over(path, self._successor, self._provenance)
+        weights, discount = window.weights(held, taken)
         batch = self._read_columns(first, done, last)
-        batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
+        batch["reward"], batch["discount"] = (weights * self._reward[path]).sum(0), discount
         if "toggles" in batch:
-            batch["toggles"] = returns(self.columns["toggles"][path], held, window.discount)[0]
-        batch["terminated"] = np.maximum(
-            self._terminated[last], taken_over & window.ends_at_takeover
-        )
+            batch["toggles"] = (weights * self.columns["toggles"][path]).sum(0)
+        batch["terminated"] = self._terminated[last]
         out = self.buffers(len(first)) if out is None else out
         self._frames.read(first, last, variants, shifts, out)
         return {name: torch.from_numpy(array) for name, array in batch.items()} | out

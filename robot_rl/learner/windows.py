@@ -9,26 +9,38 @@ from robot_rl.types import Array, DataError, Provenance
 
 @dataclass(frozen=True)
 class Window:
-    """How far a sample reaches from its first action on: never beyond its episode, and from the
-    policy's actions never into an operator's.
+    """How far a sample reaches from its first action on; never beyond its episode.
 
     `n_step` rewards are summed, each worth `discount` less than the one before it, and the next
-    observation is the one behind the last of them. Where an operator takes over from the policy it
-    is the one that was taken over, and counts for what the policy makes of it: rewards from there on
-    would make of being stuck what a rescue is worth.
-
-    `ends_at_takeover`: the return ends there, as a failure does.
+    observation is the one behind the last of them. What comes behind a take-over, where an operator
+    acts in the policy's place, counts a share `rescue_worth`; 0: the return ends there, as a failure
+    does.
     """
 
     n_step: int = 1
     discount: float = 1.0
-    ends_at_takeover: bool = False
+    rescue_worth: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.n_step < 1 or not 0.0 <= self.discount <= 1.0:
+        shares_are_shares = 0.0 <= self.discount <= 1.0 and 0.0 <= self.rescue_worth <= 1.0
+        if self.n_step < 1 or not shares_are_shares:
             raise DataError(
-                f"a window has an n_step of at least 1 and a discount between 0 and 1, not {self}"
+                "a window has an n_step of at least 1, and a discount and a rescue_worth between 0"
+                f" and 1, not {self}"
             )
+
+    def weights(self, held: Array, taken: Array) -> tuple[Array, Array]:
+        """What each reward of a path counts `(n, B)`, and the value behind it, `(B,)`, float32.
+
+        `held` are the steps that there are, `taken` those that an operator took over behind. With
+        these weights w and the discount d, `sum w r + d V(next observation)` is the return where the
+        episode did not terminate.
+        """
+        behind = np.cumsum(held & taken, 0) > 0  # a take-over, at this step or before it
+        weights = held * self.discount ** np.arange(len(held))[:, None]
+        weights[1:] *= np.where(behind[:-1], self.rescue_worth, 1.0)
+        discount = self.discount ** held.sum(0) * np.where(behind[-1], self.rescue_worth, 1.0)
+        return weights.astype(np.float32), discount.astype(np.float32)
 
 
 ONE_STEP = Window()
@@ -49,26 +61,9 @@ def follow(successor: Array, first: Array, length: int) -> tuple[Array, Array]:
     return path, held
 
 
-def up_to_takeover(
-    path: Array, held: Array, successor: Array, provenance: Array
-) -> tuple[Array, Array]:
-    """Cut paths `(n, B)`, in place of what is `held`, behind the first step of the policy that a
-    correction follows: the last slots held, and whether it is such a one, `(B,)`.
-    """
+def taken_over(path: Array, successor: Array, provenance: Array) -> Array:
+    """Which steps of paths `(n, B)` are the policy's, with an operator's behind them: bool `(n, B)`."""
     following = successor[path]
-    corrected = provenance[np.maximum(following, 0)] == Provenance.HUMAN
-    taken = corrected & (following >= 0) & (provenance[path] != Provenance.HUMAN)
-    held &= np.cumsum(taken, 0) - taken == 0
-    end = held.sum(0) - 1, np.arange(path.shape[1])
-    return path[end], taken[end]
-
-
-def returns(rewards: Array, held: Array, discount: float) -> tuple[Array, Array]:
-    """`R = sum_k discount^k r_k` over the m steps held, and `discount^m`, both `(B,)` float32.
-
-    `R + discount^m V(last observation)` is the m-step return where the episode did not terminate.
-    """
-    weights = held * discount ** np.arange(len(held))[:, None]
-    return (weights * rewards).sum(0).astype(np.float32), (discount ** held.sum(0)).astype(
-        np.float32
-    )
+    is_corrected = provenance[np.maximum(following, 0)] == Provenance.HUMAN
+    taken: Array = is_corrected & (following >= 0) & (provenance[path] != Provenance.HUMAN)
+    return taken

@@ -93,25 +93,30 @@ def append_all(replay: Replay, episode: int, who: str, success: bool = True) -> 
         replay.append(replace(step, terminated=done, success=done))
 
 
-def test_a_return_that_ends_at_a_take_over_knows_nothing_of_what_the_person_does() -> None:
+@pytest.mark.parametrize("worth", [0.0, 0.5, 1.0])
+def test_behind_a_take_over_rewards_and_values_count_what_a_rescue_is_worth(worth: float) -> None:
     replay = Replay(SPACE, 50)
     append_all(replay, 0, "pphhpph")
-    ends = Window(3, 0.5, ends_at_takeover=True)
-    batch = replay.gather(replay.transitions(), window=ends)
+    batch = replay.gather(replay.transitions(), window=Window(3, 0.5, worth))
     #                                       p    p    h    h    p    p    h
-    assert batch["terminated"].tolist() == [1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0]
-    assert batch["discount"].tolist() == [0.25, 0.5, 0.125, 0.125, 0.25, 0.5, 0.5]
-    assert batch["reward"].tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
-    assert batch["next_state"][:, 1].tolist() == [2.0, 2.0, 5.0, 6.0, 6.0, 6.0, 7.0]
-    plain = replay.gather(replay.transitions(), window=Window(3, 0.5))
-    assert plain["terminated"].tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
-    for each in ("discount", "reward", "next_state"):  # what follows is the operator's
-        assert plain[each].tolist() == batch[each].tolist()
+    assert batch["terminated"].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    assert batch["reward"].tolist() == [0.0, 0.0, 0.0, 0.0, 0.25 * worth, 0.5 * worth, 1.0]
+    discount = [
+        0.125 * worth,
+        0.125 * worth,
+        0.125,
+        0.125 * worth,
+        0.125 * worth,
+        0.25 * worth,
+        0.5,
+    ]
+    assert batch["discount"].tolist() == discount
+    assert batch["next_state"][:, 1].tolist() == [3.0, 4.0, 5.0, 6.0, 7.0, 7.0, 7.0]
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_an_operator_who_rescues_makes_waiting_the_best_only_where_returns_go_on(
-    ends: bool,
+@pytest.mark.parametrize(("worth", "waits_best"), [(0.0, False), (0.5, False), (1.0, True)])
+def test_an_operator_who_rescues_makes_waiting_the_best_only_where_a_rescue_costs_nothing(
+    worth: float, waits_best: bool
 ) -> None:
     """One step from the start the policy can wait, and a person is done in two steps; or go, and be
     done in four.
@@ -119,7 +124,7 @@ def test_an_operator_who_rescues_makes_waiting_the_best_only_where_returns_go_on
     replay = Replay(SPACE, 50)
     append_all(replay, 0, "phh")  # it waits
     append_all(replay, 1, "pppp")  # it goes
-    batch = replay.gather(replay.transitions(), window=Window(1, 0.9, ends_at_takeover=ends))
+    batch = replay.gather(replay.transitions(), window=Window(1, 0.9, worth))
     keys, following = batch["state"][:, :2].tolist(), batch["next_state"][:, :2].tolist()
     values = {tuple(key): 0.0 for key in keys + following}
     for _ in range(20):
@@ -127,27 +132,8 @@ def test_an_operator_who_rescues_makes_waiting_the_best_only_where_returns_go_on
             going_on = (1.0 - batch["terminated"][i]) * values[tuple(following[i])]
             values[tuple(key)] = float(batch["reward"][i] + batch["discount"][i] * going_on)
     waits, goes = values[0.0, 0.0], values[1.0, 0.0]
-    assert goes == pytest.approx(0.9**3)
-    assert waits == pytest.approx(0.0 if ends else 0.9**2)
-
-
-@pytest.mark.parametrize("n_step", [1, 3, 5])
-def test_a_policy_that_waits_to_be_rescued_is_worth_nothing_however_long_the_returns(
-    n_step: int,
-) -> None:
-    """Whatever the policy does it is where it was, until a person does it. What is learnt of its own
-    value, which waits for ever, is 0, and of the person's action what it brings.
-    """
-    replay = Replay(SPACE, 50)
-    append_all(replay, 0, "pppppphpph")
-    batch = replay.gather(replay.transitions(), window=Window(n_step, 0.9))
-    waits = np.array([author == "p" for author in "pppppphpph"])
-    value = 1.0  # the critics were content at first
-    for _ in range(200):
-        going_on = batch["discount"] * (1.0 - batch["terminated"]) * value
-        targets = (batch["reward"] + going_on).numpy()
-        value = targets[waits].mean()
-    assert value == pytest.approx(0.0, abs=1e-6) and targets[-1] == 1.0
+    assert goes == pytest.approx(0.9**3) and waits == pytest.approx(worth * 0.9**2)
+    assert (waits > goes) == waits_best
 
 
 def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imitated_by_nobody() -> (

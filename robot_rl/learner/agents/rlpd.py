@@ -50,9 +50,10 @@ class Config(AgentConfig):
         discount: HIL-SERL's default; about 3 s of horizon at 10 Hz.
         n_step: rewards in the critic's target before it is bootstrapped, within the episode; 1 as
             RLPD and HIL-SERL.
-        takeover_ends: the return ends where an operator takes over, as a failure: else each bad state
-            is worth what a rescue makes of it, and a policy is content to wait for one. RLIF
-            (arXiv 2311.12996) has a cost there in the place of any other reward.
+        rescue_worth: what a return counts for behind a take-over, where an operator acts in the
+            policy's place. 1: each bad state is worth what a rescue makes of it, and a policy is
+            content to wait for one; 0: it is a failure. RLIF (arXiv 2311.12996) has a cost there in
+            the place of any other reward.
         tau: share of the newest critics in the target's, per update; RLPD and HIL-SERL agree.
         learning_rate: of Adam; RLPD and HIL-SERL agree.
         hidden: widths of the layers of actor and critics; RLPD and HIL-SERL agree.
@@ -93,7 +94,7 @@ class Config(AgentConfig):
     target_subset: int = 2
     discount: float = 0.97
     n_step: int = 1
-    takeover_ends: bool = False
+    rescue_worth: float = 1.0
     tau: float = 0.005
     learning_rate: float = 3e-4
     hidden: tuple[int, ...] = (256, 256)
@@ -125,6 +126,8 @@ class Config(AgentConfig):
             raise ConfigError(f"n_step must be at least 1, not {self.n_step}")
         if not 0.0 < self.discount <= 1.0:
             raise ConfigError(f"discount must be more than 0 and at most 1, not {self.discount}")
+        if not 0.0 <= self.rescue_worth <= 1.0:
+            raise ConfigError(f"rescue_worth must be between 0 and 1, not {self.rescue_worth}")
         if not 0.0 < self.tau <= 1.0:
             raise ConfigError(f"tau must be more than 0 and at most 1, not {self.tau}")
         if not 0.0 < self.initial_temperature <= LARGEST_TEMPERATURE:
@@ -214,7 +217,7 @@ class Agent(BaseAgent):
     def plan(self) -> SamplingPlan:
         """Half demonstrations and corrections, half own experience (RLPD, sec. 4.1)."""
         config = self.config
-        window = Window(config.n_step, config.discount, config.takeover_ends)
+        window = Window(config.n_step, config.discount, config.rescue_worth)
         return SamplingPlan(config.batch_size, config.demo_fraction, window)
 
     @property
