@@ -1,6 +1,6 @@
 """From what the devices report to the observation that the policy sees."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -30,12 +30,17 @@ class Observer:
     the space has it, is where the tool is, seen from the middle of the task's start poses
     (`places`, one `(7,)` for each arm): what a camera that stands still shows, stands still there.
     `state/sim_goal`, if
-    the space has it, is the simulator's truth: the goal seen from the tool. `judge/height` [m] in
+    the space has it, is the simulator's truth: the goal seen from the tool, or what `goals` makes of
+    the world and the tools, a pose in the base of each arm. `judge/height` [m] in
     the base frame and `judge/force` [N], `(arms,)`, are there if the space has them.
     """
 
     def __init__(
-        self, hardware: Hardware, space: SpaceSpec, places: Sequence[Sequence[float]] = ()
+        self,
+        hardware: Hardware,
+        space: SpaceSpec,
+        places: Sequence[Sequence[float]] = (),
+        goals: Callable[[WorldState, Sequence[Array]], Sequence[Array]] | None = None,
     ):
         many = len(hardware.arms) > 1
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
@@ -59,6 +64,7 @@ class Observer:
             geometry.pose_multiply(geometry.pose_inverse(np.array(arm.pose_bench_base)), first)
             for arm in hardware.arms
         ]
+        self._goals_of = goals or self._one_goal
         self._starts: list[Array] = []
 
     def begin_episode(self, arms: Sequence[ArmState]) -> None:
@@ -70,8 +76,11 @@ class Observer:
     ) -> dict[str, Array]:
         """The observation of this moment; pictures go in as they are, under their names."""
         observation: dict[str, Array] = {}
-        for i, (prefix, start, down, origin, arm) in enumerate(
-            zip(self._prefixes, self._starts, self._downwards, self._world, arms, strict=True)
+        goals: Sequence[Array] = ()
+        if self._sees_goal and world is not None:
+            goals = self._goals_of(world, [arm.pose_base_tcp for arm in arms])
+        for i, (prefix, start, down, arm) in enumerate(
+            zip(self._prefixes, self._starts, self._downwards, arms, strict=True)
         ):
             to_tool = geometry.quat_conjugate(arm.pose_base_tcp[3:])
             values = {
@@ -84,9 +93,8 @@ class Observer:
                 values[GRAVITY] = geometry.quat_rotate(to_tool, down)
             if self._places:
                 values[PLACE] = geometry.pose_delta(self._places[i], arm.pose_base_tcp)
-            if self._sees_goal and world is not None:
-                goal = geometry.pose_multiply(origin, world.goal_base_tcp)
-                values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, goal)
+            if goals:
+                values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, goals[i])
             observation |= {
                 prefix + name: value.astype(np.float32) for name, value in values.items()
             }
@@ -96,3 +104,7 @@ class Observer:
             forces = [np.linalg.norm(arm.wrench_base_tcp[:3]) for arm in arms]
             observation["judge/force"] = np.array(forces, np.float32)
         return observation | dict(pictures)
+
+    def _one_goal(self, world: WorldState, tools: Sequence[Array]) -> list[Array]:
+        """The scene's, in the base of each arm."""
+        return [geometry.pose_multiply(origin, world.goal_base_tcp) for origin in self._world]

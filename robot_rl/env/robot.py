@@ -92,9 +92,13 @@ class RobotEnv(gymnasium.Env):
         self.turns = Turns(task, hardware, self.world)
         self.reward: Reward = self.turns.open_judge(judge)
         self._images: dict[str, Array] = {}
-        self._observer = Observer(
-            hardware, self.space_spec, [start.pose_base_tool for start in task.start]
-        )
+        places = [start.pose_base_tool for start in task.start]
+        goals = None
+        if len(self.arms) > 1 and obs == "state":
+            from robot_rl.sim.phases import next_places  # loads MuJoCo
+
+            goals = next_places(task.scene, task.axes)
+        self._observer = Observer(hardware, self.space_spec, places, goals)
         homes = [arm.home for arm in hardware.arms]
         self.hands = Hands(hardware, self.space_spec)
         self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)

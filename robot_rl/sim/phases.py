@@ -5,7 +5,7 @@ moves, and a phase may be over, or impossible, because of how things stand.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -13,9 +13,10 @@ import mujoco
 import numpy as np
 
 from robot_rl.geometry import pose_delta, pose_inverse, pose_multiply
+from robot_rl.interfaces import Scene
 from robot_rl.sim.parts import Parts, pose_of
 from robot_rl.sim.stage import blamed_on, build_model, find_scene
-from robot_rl.types import Array, ConfigError, Use, WorldState
+from robot_rl.types import AXES, Array, ConfigError, Use, WorldState
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,32 @@ class Phases:
             return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
         is_body = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0
         return pose_of(self._data.body(name) if is_body else self._data.site(name))
+
+
+def next_places(
+    use: Use | None, axes: Sequence[str]
+) -> Callable[[WorldState, Sequence[Array]], list[Array]] | None:
+    """Tells where each arm of a scene goes next, as things stand: where its hand takes hold or lets go,
+    at last where its way ends, as goal-relative pretraining makes it of an episode that has been
+    (`learner/goal_frames.py`). None where the scene says no way.
+
+    It is called with the tools `(7,)`, which the task moves along `axes`, each in the base of its arm,
+    and answers with as many poses. Raises ConfigError as `Phases`.
+    """
+    if type(find_scene(use)).phases is Scene.phases:
+        return None
+    way, free = Phases(use), np.isin(AXES, axes).astype(float)
+
+    def places(world: WorldState, tools: Sequence[Array]) -> list[Array]:
+        phases = way.at(world)
+        index, found = fitting(phases, tools, free), list[Array]()
+        for arm in range(len(tools)):
+            own = [i for i, phase in enumerate(phases) if phase.arm == arm]
+            ahead = [i for i in own if i >= index and is_order(phases, i)] or own[-1:]
+            found.append(phases[ahead[0]].pose)
+        return found
+
+    return places
 
 
 def off_the_way(start: Array, end: Array, tool: Array, free: Array) -> tuple[float, float]:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.geometry import pose_multiply
+from robot_rl.geometry import pose_delta, pose_multiply
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
+from robot_rl.sim.phases import next_places
 from robot_rl.sim.scenes.handover import BAR, LEFT, MARK, RIGHT
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.teleop._missed_phases import NearMiss
@@ -90,6 +91,32 @@ def test_each_arm_holds_it_in_turn_and_it_falls_where_nobody_does(player):
         states = player.act(states, np.zeros((2, 6)), (1.0, 1.0))
     assert data.body("bar").xpos[2] < 0.02 and opening(data, RIGHT) > 0.07
     assert not player.latest.success
+
+
+def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player):
+    """What a policy that learns from state is told: else it could not know where bar and mark lie.
+    Around the bar the next place is behind that, whether the fingers are shut by then or not.
+    """
+    where = next_places(player.task.scene, player.task.axes)
+    assert where is not None
+    player.operator.begin_episode()
+    states, player.took, word = player.begin(11), 0, OperatorCommand.NONE
+    told, tools, open_at = [], [], []
+    while word == OperatorCommand.NONE and player.took < 300:
+        tools.append([state.pose_base_tcp for state in states])
+        told.append(where(player.latest, tools[-1]))
+        open_at.append([opening(player.data, arm) for arm in (LEFT, RIGHT)])
+        states, word = player.follow(states)
+    moves = np.abs(np.diff(open_at, axis=0)) > 0.002
+    for arm in (LEFT, RIGHT):
+        begins = np.flatnonzero(moves[1:, arm] & ~moves[:-1, arm]) + 1
+        assert len(begins) == 2, "it takes hold, and lets go"
+        for step in begins:
+            offs = [pose_delta(tools[step][arm], each[arm]) for each in told[step - 10 : step + 1]]
+            assert (
+                min(np.linalg.norm(off[:3]) + 0.05 * np.linalg.norm(off[3:]) for off in offs) < 0.01
+            )
+    assert np.allclose(told[0][LEFT], told[20][LEFT], atol=1e-3), "it stays while the bar lies"
 
 
 def test_a_success_is_a_bar_that_lies_on_the_mark_and_nobody_has(bench):
