@@ -51,7 +51,8 @@ class EpisodeSummary:
     what the judge learnt from, if that can tell.
 
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
-    wants it not to count; `on_last` are their words on the episode before. `missed_resets` came
+    wants it not to count; `said` is their word that ended it, and `on_last` are those on the episode
+    before. `missed_resets` came
     before the one that began it, and `seed` is that one's. `backward`: it went the way back, and
     `asks` is what a person has to see to after it.
     """
@@ -70,6 +71,7 @@ class EpisodeSummary:
     broken_off: bool = False
     reason: str = ""
     discarded: bool = False
+    said: OperatorCommand = OperatorCommand.NONE
     on_last: tuple[OperatorCommand, ...] = ()
     missed_resets: int = 0
     seed: int | None = None
@@ -183,6 +185,8 @@ class EpisodeRunner:
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
             self.summary.reason = cut if truncated else ""
+            if terminated:
+                self.summary.said = intervention.outcome
             if done:
                 events.episode = None
             yield self._shown(step, info, intervention.held)

@@ -39,6 +39,7 @@ from robot_rl.types import (
     Mark,
     MarkKind,
     Observation,
+    OperatorCommand,
     RefusedError,
     StoppedError,
 )
@@ -225,6 +226,7 @@ class Actor:
             discarded=summary.discarded,
             success=judged,
             deniable=summary.success,
+            said=summary.said if reward.version else OperatorCommand.NONE,
         ):
             self._sender.send(mark)
         self._report(summary)

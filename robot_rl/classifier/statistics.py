@@ -14,6 +14,8 @@ from robot_rl.dataset.statistics import upper_bound
 from robot_rl.types import Array
 
 CONFIDENCE = 0.95
+GIVEN_UP, LARGEST_MISS = 0.1, 0.5
+"""Of failures so many are given up, where the rule would miss a larger share of successes."""
 LEAST_DOUBT = math.log(0.1 / 0.9)
 """The logit below which nothing is doubtful where the two sides lie far apart."""
 
@@ -127,11 +129,18 @@ def choose_rule(failures: Array, successes: Array, bound: float, frames: int) ->
     not be passed follows from n alone, and the bound holds for the threshold that is found so (a
     tolerance bound of order statistics is that of Clopper and Pearson). Above it the threshold
     stands in the middle to what nearly all successes reach.
+
+    A failure that scores as most successes do would make a judge that sees none of them. Such ones
+    are given up, a tenth of all at most, and count as what they are: false successes.
     """
     may_fire = 0
     while may_fire + 1 < len(failures) and upper_bound(may_fire + 1, len(failures)) <= bound:
         may_fire += 1
     ordered = np.sort(failures)[::-1]
+    for given_up in range(may_fire, int(GIVEN_UP * len(failures)) + 1) if len(successes) else ():
+        if np.mean(successes <= ordered[given_up]) <= LARGEST_MISS:
+            may_fire = given_up
+            break
     lowest = _logit(float(ordered[may_fire])) if len(failures) else 0.0
     reached = _logit(float(np.quantile(successes, 0.01, method="lower"))) if len(successes) else 0.0
     # between the two where there is room, always above the score that must not fire

@@ -23,6 +23,15 @@ def truncated(episode: int, reason: str) -> Mark:
     return Mark(MarkKind.TRUNCATED, episode, reason=reason[:MAX_REASON], t_wall=time.time())
 
 
+def outcome_mark(episode: int, said: OperatorCommand) -> Mark | None:
+    """How the episode came out, by the operator's word; None where that says nothing of it."""
+    if said == OperatorCommand.SUCCESS:
+        return Mark(MarkKind.SUCCESS, episode, 1.0, t_wall=time.time())
+    if said == OperatorCommand.FAILURE:
+        return Mark(MarkKind.FAILURE, episode, 0.0, t_wall=time.time())
+    return None
+
+
 SAID_AFTERWARDS = {
     OperatorCommand.SUCCESS,
     OperatorCommand.FAILURE,
@@ -73,8 +82,10 @@ class OperatorMarks:
         failed: bool = False,
         success: bool | None = None,
         deniable: bool = False,
+        said: OperatorCommand = OperatorCommand.NONE,
     ) -> list[Mark]:
-        """The marks to append behind an episode that is over.
+        """The marks to append behind an episode that is over. What was `said` to end it, and not by a
+        judge that learns, is on record as the operator's: no later version of it says otherwise.
 
         One that `failed` (an attempt at a demonstration) is discarded for good: there is nothing to
         take back. With `success`, what the operator or a judge that learns has said of it, the
@@ -82,7 +93,9 @@ class OperatorMarks:
         was none.
         """
         self._ended.append(_Ended(episode, not discarded, not failed, success, deniable))
-        return [discard(episode)] if discarded or failed else []
+        outcome = outcome_mark(episode, said)
+        marks = [outcome] if outcome is not None else []
+        return [*marks, discard(episode)] if discarded or failed else marks
 
     def hear(self, event: OperatorEvent) -> bool:
         """Append the mark that an event asks for, if it does. Returns whether it is about the last
@@ -154,5 +167,4 @@ class OperatorMarks:
             return None
         about.success = about.deniable = success
         about.denied = False
-        kind, reward = (MarkKind.SUCCESS, 1.0) if success else (MarkKind.FAILURE, 0.0)
-        return Mark(kind, episode, reward, t_wall=time.time())
+        return outcome_mark(episode, command)
