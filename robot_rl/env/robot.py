@@ -19,6 +19,7 @@ from robot_rl.env.views import Views
 from robot_rl.interfaces import Reward
 from robot_rl.machine.clock import Clock, LockstepClock, RealClock
 from robot_rl.types import (
+    BY_MOTION,
     ArmFaultError,
     ArmState,
     ArmTarget,
@@ -47,8 +48,10 @@ class RobotEnv(gymnasium.Env):
     target on its leash and inside its limits and reports it, so `info["executed"]` holds the action
     that was really carried out, in the same units. Where a limit moves the target along an axis
     that is held, the next step puts it back. The episode terminates when the judge
-    says so and is truncated at the task's time limit or when an arm or a hand faults; a fault is
-    acknowledged by `acknowledge_faults` alone. A gripper's number is a choice, rounded to close,
+    says so, or when a motion brings about a fault, which is a failure: nothing good comes of it. It is
+    truncated at the task's time limit, at any other fault of an arm or a hand, and also at a motion's
+    where a step costs something (a reward below 0); a fault is acknowledged by `acknowledge_faults`
+    alone. A gripper's number is a choice, rounded to close,
     stay or open; what was begun of it is executed. Where a camera has no fresh frame, there is no observation:
     `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends;
     where an arm has no fresh state, they raise ArmStaleError.
@@ -163,6 +166,8 @@ class RobotEnv(gymnasium.Env):
         observation = self._observe()
         reward, terminated, success = self._judge(observation)
         faults = [state.fault for state in self.arm_states]
+        if self._judged and reward >= 0.0 and not BY_MOTION.isdisjoint(faults):
+            terminated = True  # a failure; where steps cost something, that would be a gain
         over_time = self._judged and self._steps >= self.task.max_steps
         truncated = not terminated and (over_time or any(faults) or bool(self.hands.faults))
         info = {

@@ -2,6 +2,7 @@
 
 from robot_rl.types.actions import AXES, CLOSE, OPEN, STAY, ActionSpec
 from robot_rl.types.arm import (
+    BY_MOTION,
     ArmFacts,
     ArmLimits,
     ArmState,

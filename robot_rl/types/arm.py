@@ -34,6 +34,14 @@ class Fault(IntEnum):
     NEIGHBOUR = 17
 
 
+BY_MOTION = frozenset({
+    Fault.JOINT_SPEED, Fault.TCP_SPEED, Fault.TCP_ROTATION_SPEED, Fault.JOINT_POSITION,
+    Fault.WORKSPACE, Fault.KEEP_OUT, Fault.BODY, Fault.NEIGHBOUR,
+    Fault.FORCE, Fault.MOMENT, Fault.REFLEX,
+})  # fmt: skip
+"""Faults that whoever moves the arm brings about."""
+
+
 class LimitFlags(IntFlag):
     """What the safety governor made of the last command: passed as it was (0), limited by what, or
     refused and why.

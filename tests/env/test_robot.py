@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from robot_rl import config
+from robot_rl import config, interfaces
 from robot_rl.env.robot import RobotEnv
-from robot_rl.types import ArmFaultError, Fault
+from robot_rl.interfaces import Given
+from robot_rl.types import ArmFaultError, Fault, RewardResult
 
 TASK = config.load_task("peg_insert")
 HARDWARE = config.load_hardware("sim_panda")
@@ -153,16 +154,27 @@ def test_simulated_time_passes_by_one_period_per_step(make_env):
     assert env.clock.now() - before == pytest.approx(0.5)
 
 
-def test_a_fault_truncates_and_lasts_until_it_is_acknowledged(make_env):
+class Costly(interfaces.Reward):
+    """Each step costs."""
+
+    def judge(self, observation, arms, outcome):
+        return RewardResult(-1.0)
+
+
+@pytest.mark.parametrize("costs", [False, True])
+def test_a_fault_of_a_motion_is_a_failure_and_lasts_until_it_is_acknowledged(make_env, costs):
+    """Where steps cost something an end would be a gain: there it is none."""
     # what pressing comes to: the blow of touching is more
     env = make_env(limits={"max_force": 20.0})
+    env.reward = Costly(None, Given()) if costs else env.reward
     env.reset(seed=3)
     down = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32)
     for _ in range(30):
         _, reward, terminated, truncated, info = env.step(down)
-        if truncated:
+        if terminated or truncated:
             break
-    assert (reward, terminated, truncated, info["faults"]) == (0.0, False, True, [Fault.FORCE])
+    assert (reward, terminated, truncated) == (-float(costs), not costs, costs)
+    assert info["faults"] == [Fault.FORCE] and not info["success"]
     with pytest.raises(ArmFaultError, match="arm 'panda' holds because of fault FORCE"):
         env.reset(seed=4)
     env.acknowledge_faults()
