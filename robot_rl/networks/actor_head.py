@@ -8,15 +8,16 @@ from torch import Tensor, nn
 
 from robot_rl.networks.choices import initial_logits
 
-LOG_STD_RANGE = (-5.0, 2.0)
-"""HIL-SERL bounds the std to [1e-5, 5], RLPD its logarithm to [-20, 2]; 0.007 of the action range
-is small enough.
+LOG_STD_RANGE = (-5.0, -1.5)
+"""The std of the Gaussian is between 0.007 and 0.22 of the action range, whatever the entropy asks
+for: an arm shaken hard learns little in contact. HIL-SERL bounds it to [1e-5, 5], RLPD its logarithm
+to [-20, 2]. The entropy is one of all states together, and where critics tell nothing apart, as on
+the way to a reward that is 150 steps off, there the policy would pay it: in demonstrations' states
+next to no noise, in its own full deflection at random (docs/learning.md).
 """
 
 INITIAL_LOG_STD = -1.5
-"""A policy begins with a std of 0.22 of the action range, not 1: an arm shaken hard learns little
-in contact.
-"""
+"""Before it is bounded: a policy begins with half of the most, 0.11."""
 
 
 def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -27,6 +28,12 @@ def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tenso
     u = mean + log_std.exp() * noise
     gaussian = -0.5 * noise.square() - log_std - 0.9189385332046727  # log sqrt(2 pi)
     return torch.tanh(u), (gaussian - 2.0 * (0.6931471805599453 - u - F.softplus(-2.0 * u))).sum(-1)
+
+
+def bounded(log_std: Tensor) -> Tensor:
+    """Into LOG_STD_RANGE: smoothly below its upper end, so that what is too large can come down."""
+    least, most = LOG_STD_RANGE
+    return (most - F.softplus(most - log_std)).clamp(min=least)
 
 
 class ActorHead(nn.Module):
@@ -68,4 +75,4 @@ class ActorHead(nn.Module):
             x = F.relu(layer(x))
         mean, log_std = self.output(x).chunk(2, -1)
         log_choices = None if self.choices is None else F.log_softmax(self.choices(x), -1)
-        return mean, log_std.clamp(*LOG_STD_RANGE), log_choices
+        return mean, bounded(log_std), log_choices
