@@ -56,14 +56,12 @@ class Normaliser(nn.Module):
 
     def fit(self, states: Array) -> None:
         """Raise a unit to the root mean square of its entry in `states (N, S)`, where a task moves
-        in larger ones. What is seen fine stays as fine.
+        in larger ones.
         """
         size = np.sqrt(np.square(np.asarray(states, np.float64)).mean(0)).astype(np.float32)
-        before = self.unit.clone()
         self.unit[: len(size)] = torch.maximum(
             self.unit[: len(size)], torch.from_numpy(size).to(self.unit.device)
         )
-        self.fine *= (self.unit / before)[self.fine_entries]
 
     def forward(self, x: Tensor) -> Tensor:
         coarse = x / self.unit
