@@ -74,6 +74,8 @@ TASK = Task(
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
         "learner.agent.initial_temperature": 5e-4,
+        # Far from the reward critics tell nothing apart, and there the policy would shake the arm
+        "learner.agent.log_std_max": -1.5,
         # While it cannot do it alone it forgets what it no longer imitates
         "learner.agent.bc_decay_steps": 30_000,
         # The outcomes that were collected for the judge are shown as well

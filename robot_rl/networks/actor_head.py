@@ -8,16 +8,15 @@ from torch import Tensor, nn
 
 from robot_rl.networks.choices import initial_logits
 
-LOG_STD_RANGE = (-5.0, -1.5)
-"""The std of the Gaussian is between 0.007 and 0.22 of the action range, whatever the entropy asks
-for: an arm shaken hard learns little in contact. HIL-SERL bounds it to [1e-5, 5], RLPD its logarithm
-to [-20, 2]. The entropy is one of all states together, and where critics tell nothing apart, as on
-the way to a reward that is 150 steps off, there the policy would pay it: in demonstrations' states
-next to no noise, in its own full deflection at random (docs/learning.md).
+LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
+"""HIL-SERL bounds the std to [1e-5, 5], RLPD its logarithm to [-20, 2]; 0.007 of the action range
+is small enough.
 """
 
 INITIAL_LOG_STD = -1.5
-"""Before it is bounded: a policy begins with half of the most, 0.11."""
+"""A policy begins with a std of 0.22 of the action range, not 1: an arm shaken hard learns little
+in contact.
+"""
 
 
 def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -30,21 +29,26 @@ def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tenso
     return torch.tanh(u), (gaussian - 2.0 * (0.6931471805599453 - u - F.softplus(-2.0 * u))).sum(-1)
 
 
-def bounded(log_std: Tensor) -> Tensor:
-    """Into LOG_STD_RANGE: smoothly below its upper end, so that what is too large can come down."""
-    least, most = LOG_STD_RANGE
-    return (most - F.softplus(most - log_std)).clamp(min=least)
+def bounded(log_std: Tensor, most: float) -> Tensor:
+    """Between LOG_STD_MIN and `most`, smoothly below this, so that what is too large can come down."""
+    return (most - F.softplus(most - log_std)).clamp(min=LOG_STD_MIN)
 
 
 class ActorHead(nn.Module):
-    """Mean and log standard deviation `(B, C)` of the Gaussian before the tanh, from features `(B,
-    F)`; and from the same trunk the log-probabilities of the K choices of its `grippers`.
+    """Mean and log standard deviation `(B, C)`, at most `log_std_max`, of the Gaussian before the
+    tanh, from features `(B, F)`; and from the same trunk the log-probabilities of the K choices of its `grippers`.
     """
 
     def __init__(
-        self, input_size: int, hidden: tuple[int, ...], action_size: int, grippers: int = 0
+        self,
+        input_size: int,
+        hidden: tuple[int, ...],
+        action_size: int,
+        grippers: int = 0,
+        log_std_max: float = LOG_STD_MAX,
     ):
         super().__init__()
+        self.log_std_max = log_std_max
         sizes = (input_size, *hidden)
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
         for layer in layers:
@@ -75,4 +79,4 @@ class ActorHead(nn.Module):
             x = F.relu(layer(x))
         mean, log_std = self.output(x).chunk(2, -1)
         log_choices = None if self.choices is None else F.log_softmax(self.choices(x), -1)
-        return mean, bounded(log_std), log_choices
+        return mean, bounded(log_std, self.log_std_max), log_choices

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robot_rl.networks.actor_head import ActorHead
+from robot_rl.networks.actor_head import LOG_STD_MAX, ActorHead
 from robot_rl.networks.choices import ActionParts
 from robot_rl.networks.critic import Critics, ensemble_values
 from robot_rl.networks.encoders import Vision
@@ -44,7 +44,8 @@ class PolicySpec:
 
     `state` are the names and sizes of the state entries, in the order in which they are
     concatenated. `encoder` is one of `networks/vision.py`. `renewed`: it is pretrained again during
-    the run, and so travels with the weights. `hand` is one of HANDS.
+    the run, and so travels with the weights. `hand` is one of HANDS. `log_std_max`: of the
+    Gaussian before the tanh.
     """
 
     state: tuple[tuple[str, int], ...]
@@ -56,6 +57,7 @@ class PolicySpec:
     camera_features: int = 64
     renewed: bool = False
     hand: str = "joint"
+    log_std_max: float = LOG_STD_MAX
 
     @property
     def info(self) -> EncoderInfo:
@@ -205,7 +207,7 @@ class Policy(nn.Module):
         self.parts = ActionParts(spec.actions)
         numbers, grippers = len(spec.actions.continuous), len(spec.actions.discrete)
         joint = grippers if spec.hand == "joint" else 0
-        self.head = ActorHead(self.feature_size, spec.hidden, numbers, joint)
+        self.head = ActorHead(self.feature_size, spec.hidden, numbers, joint, spec.log_std_max)
         self.hand: Critics | None = None
         if spec.choices and not joint:
             self.hand = Critics(self.feature_size, spec.hidden, 1, spec.choices)

@@ -14,7 +14,7 @@ from torch import Tensor
 from robot_rl.learner.agents._hand import misses
 from robot_rl.learner.agents._parts import AgentConfig, BaseAgent, Batch, SamplingPlan, features
 from robot_rl.learner.compilation import Compiled
-from robot_rl.networks.actor_head import LOG_STD_RANGE
+from robot_rl.networks.actor_head import LOG_STD_MIN
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import Array
 
@@ -61,7 +61,7 @@ class Agent(BaseAgent):
         with torch.no_grad():
             for head in (self.policy.head, self.average.head):
                 head.output.weight[numbers:] = 0.0
-                head.output.bias[numbers:] = LOG_STD_RANGE[0]
+                head.output.bias[numbers:] = LOG_STD_MIN
         self.optimizers = {
             "optimizer": torch.optim.Adam(self.averaged, config.learning_rate, fused=True)
         }

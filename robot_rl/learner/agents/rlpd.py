@@ -30,7 +30,7 @@ from robot_rl.learner.compilation import Compiled
 from robot_rl.learner.divergence import LARGEST_TEMPERATURE
 from robot_rl.learner.schedule import linear_decay
 from robot_rl.learner.windows import Window
-from robot_rl.networks.actor_head import squashed_sample
+from robot_rl.networks.actor_head import LOG_STD_MAX, LOG_STD_MIN, squashed_sample
 from robot_rl.networks.choices import entropy_of, expected, taken
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
 from robot_rl.networks.policy import HANDS, PolicySpec
@@ -64,6 +64,9 @@ class Config(AgentConfig):
         target_entropy_per_action: -1 for each entry of the action, as SAC (arXiv 1812.05905, table
             1). RLPD and HIL-SERL have -1/2, which leaves a std of 0.2: 1.6 mm of an 8 mm move,
             where a peg has 0.5 mm of air.
+        log_std_max: of the policy's noise in each state. The entropy is one of all states together:
+            where critics tell nothing apart the policy pays it, up to full deflection at random. In
+            contact that helps, 150 steps before a reward it does not (docs/learning.md).
         backup_entropy: no entropy in the critic's target, as RLPD for sparse rewards, and HIL-SERL.
         actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20;
             HIL-SERL: 2.
@@ -103,6 +106,7 @@ class Config(AgentConfig):
     demo_fraction: float = 0.5
     initial_temperature: float = 0.01
     target_entropy_per_action: float = -1.0
+    log_std_max: float = LOG_STD_MAX
     backup_entropy: bool = False
     actor_period: int = 2
     average_rate: float = 1e-3
@@ -127,6 +131,9 @@ class Config(AgentConfig):
             raise ConfigError(f"n_step must be at least 1, not {self.n_step}")
         if not 0.0 < self.discount <= 1.0:
             raise ConfigError(f"discount must be more than 0 and at most 1, not {self.discount}")
+        if not LOG_STD_MIN < self.log_std_max <= LOG_STD_MAX:
+            raise ConfigError(f"log_std_max must be more than {LOG_STD_MIN:g} and at most {LOG_STD_MAX:g}"
+                              f", not {self.log_std_max}")  # fmt: skip
         if not 0.0 <= self.rescue_worth <= 1.0:
             raise ConfigError(f"rescue_worth must be between 0 and 1, not {self.rescue_worth}")
         if not 0.0 < self.tau <= 1.0:
@@ -148,7 +155,7 @@ class Config(AgentConfig):
 
     @property
     def policy_options(self) -> dict[str, Any]:
-        return super().policy_options | {"hand": self.hand}
+        return super().policy_options | {"hand": self.hand, "log_std_max": self.log_std_max}
 
     def bc_weight_at(self, env_steps: int, alone: float = 1.0) -> float:
         """Weight of the BC term after so many own steps, where a share `alone` of the newest own
