@@ -76,6 +76,8 @@ class PretrainConfig:
         renew_at: after so many own steps, each, the encoder is trained on, with frames of the run's
             own episodes as well, as far as the goal is known there too. They show what the
             demonstrations do not, a tool that the policy has brought somewhere.
+        renew_below: not while such a share of the newest 20 own episodes succeeds without help, but once
+            it is less: actor and critics have to learn anew what they see.
         renew_epochs: for how long.
         renew_episodes: the newest so many episodes are shown.
         renew_updates: so many updates follow at once.
@@ -91,6 +93,7 @@ class PretrainConfig:
     shift_beyond: float = 0.0
     held_out: int = 1
     renew_at: tuple[int, ...] = ()
+    renew_below: float = 0.9
     renew_epochs: int = 12
     renew_episodes: int = 300
     renew_updates: int = 1_000

@@ -188,8 +188,9 @@ class Training:
 
     @property
     def renewal_due(self) -> bool:
-        """Whether it is time to pretrain the encoder again."""
-        return self.pretraining.due(self.env_steps)
+        """Whether it is time to pretrain the encoder again, and the policy in need of it."""
+        needy = self.memory.alone < self.config.pretrain.renew_below
+        return needy and self.pretraining.due(self.env_steps)
 
     def renew_encoder(
         self,

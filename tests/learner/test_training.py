@@ -363,9 +363,22 @@ def test_the_critics_see_the_goal_that_the_actor_saw(tmp_path: Path) -> None:
         assert np.abs(seen - alone).max() > 0.01, "all frames say the same: the test shows nothing"
 
 
-def renewing(folder: Path) -> Training:
-    options = PretrainConfig(epochs=1, batch_size=4, renew_at=(4,), renew_epochs=2, renew_updates=6)
-    return pixel_training("goal", folder, pretrain=options)
+def renewing(folder: Path, **options: Any) -> Training:
+    usual = PretrainConfig(epochs=1, batch_size=4, renew_at=(4,), renew_epochs=2, renew_updates=6)
+    pretrain = replace(usual, **options)
+    return pixel_training("goal", folder, pretrain=pretrain)
+
+
+@pytest.mark.parametrize(("below", "due"), [(0.05, False), (0.06, True)])
+def test_an_encoder_is_left_as_it_is_while_the_policy_does_without_help(
+    below: float, due: bool, tmp_path: Path
+) -> None:
+    training = renewing(tmp_path, renew_below=below)
+    training.load_demonstrations(PIXEL_DEMOS)
+    *steps, last = pixel_steps(Provenance.POLICY, episode=1)
+    training.add([*steps, replace(last, terminated=True, truncated=False, success=True)])
+    assert training.memory.alone == pytest.approx(0.05), "one of twenty"
+    assert training.renewal_due == due
 
 
 def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path: Path) -> None:
