@@ -167,12 +167,8 @@ class Learner:
         """
         if not self.training.renewal_due:
             return
-        own = newest_episodes(
-            self._intake.log.entries,
-            self._config.pretrain.renew_episodes,
-            self._relabelling.newest,
-            failures=True,
-        )
+        read, most = self._intake.log.entries, self._config.pretrain.renew_episodes
+        own = newest_episodes(read, most, self._relabelling.newest, failures=True)
         try:
             shown, file = (self._demonstrations(), own), self._folder.features_file
             self.training.renew_encoder(*shown, self._tell_renewal, file, self._outcomes())

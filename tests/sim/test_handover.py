@@ -116,7 +116,7 @@ def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player
             assert (
                 min(np.linalg.norm(off[:3]) + 0.05 * np.linalg.norm(off[3:]) for off in offs) < 0.01
             )
-    assert np.allclose(told[0][LEFT], told[20][LEFT], atol=1e-3), "it stays while the bar lies"
+    assert np.allclose(told[0][LEFT], told[5][LEFT], atol=1e-3), "it stays while the bar lies"
 
 
 def test_a_success_is_a_bar_that_lies_on_the_mark_and_nobody_has(bench):
