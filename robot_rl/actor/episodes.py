@@ -52,9 +52,8 @@ class EpisodeSummary:
 
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
     wants it not to count; `said` is their word that ended it, and `on_last` are those on the episode
-    before. `missed_resets` came
-    before the one that began it, and `seed` is that one's. `backward`: it went the way back, and
-    `asks` is what a person has to see to after it.
+    before. `missed_resets` came before the one that began it, and `seed` is that one's. `backward`:
+    it went the way back, and `asks` is what a person has to see to after it.
     """
 
     episode: int

@@ -137,10 +137,10 @@ def choose_rule(failures: Array, successes: Array, bound: float, frames: int) ->
     while may_fire + 1 < len(failures) and upper_bound(may_fire + 1, len(failures)) <= bound:
         may_fire += 1
     ordered = np.sort(failures)[::-1]
-    for given_up in range(may_fire, int(GIVEN_UP * len(failures)) + 1) if len(successes) else ():
-        if np.mean(successes <= ordered[given_up]) <= LARGEST_MISS:
-            may_fire = given_up
-            break
+    most_missed = LARGEST_MISS * len(successes)
+    given_up = range(may_fire, min(int(GIVEN_UP * len(failures)) + 1, len(failures)))
+    enough = (n for n in given_up if (successes <= ordered[n]).sum() <= most_missed)
+    may_fire = next(enough, may_fire)
     lowest = _logit(float(ordered[may_fire])) if len(failures) else 0.0
     reached = _logit(float(np.quantile(successes, 0.01, method="lower"))) if len(successes) else 0.0
     # between the two where there is room, always above the score that must not fire

@@ -74,6 +74,11 @@ def test_a_failure_that_looks_as_most_successes_do_is_given_up_and_counted():
     assert proof(many, successes, choose_rule(many, successes, 0.01, 3).threshold).fires == 0
 
 
+def test_without_failures_there_is_a_rule_as_well():
+    rule = choose_rule(np.array([]), np.array([0.6, 0.9]), 0.01, 3)
+    assert 0.5 <= rule.threshold <= 0.6
+
+
 def test_where_both_lie_apart_the_threshold_stands_between_them():
     rule = choose_rule(np.full(20, 0.01), np.full(20, 0.999), 0.01, 3)
     assert 0.5 < rule.threshold < 0.9 and 0.1 <= rule.doubt < rule.threshold
