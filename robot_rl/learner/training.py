@@ -189,8 +189,8 @@ class Training:
     @property
     def renewal_due(self) -> bool:
         """Whether it is time to pretrain the encoder again, and the policy in need of it."""
-        needy = self.memory.alone < self.config.pretrain.renew_below
-        return needy and self.pretraining.due(self.env_steps)
+        needs = self.config.pretrain.renew_below
+        return self.pretraining.due(self.env_steps) and self.memory.alone < needs
 
     def renew_encoder(
         self,
