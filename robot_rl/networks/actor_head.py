@@ -36,7 +36,8 @@ def bounded(log_std: Tensor, most: float) -> Tensor:
 
 class ActorHead(nn.Module):
     """Mean and log standard deviation `(B, C)`, at most `log_std_max`, of the Gaussian before the
-    tanh, from features `(B, F)`; and from the same trunk the log-probabilities of the K choices of its `grippers`.
+    tanh, from features `(B, F)`; and from the same trunk the log-probabilities of the K choices of
+    its `grippers`.
     """
 
     def __init__(
