@@ -1,11 +1,12 @@
 """What each ingredient of the main job contributes: many trainings, one table, one picture.
 Results: docs/ablation.md.
 
-.venv/bin/python benchmarks/ablation.py --obs pixels           runs what is not there yet; Ctrl-C, then again: goes on
-.venv/bin/python benchmarks/ablation.py --list                 names the variants, and how far each is
-.venv/bin/python benchmarks/ablation.py --only rlpd bc --seeds 0 .venv/bin/python
-benchmarks/ablation.py --only rlpd --sampled  evaluates them with the policies' own noise, too
-.venv/bin/python benchmarks/ablation.py --summarise            table and picture of what is there
+    python -m benchmarks.ablation --obs pixels         runs what is not there yet; Ctrl-C, then again: goes on
+    python -m benchmarks.ablation --list               names the variants, and how far each is
+    python -m benchmarks.ablation --only rlpd bc --seeds 0
+    python -m benchmarks.ablation --only rlpd --sampled  evaluates them with the policies' own noise, too
+    python -m benchmarks.ablation --summarise          table and picture of what is there
+    python -m benchmarks.ablation --task pick_cube --obs state --judge simulator --only rlpd separate-hand
 """
 
 import json
@@ -89,6 +90,11 @@ VARIANTS = (
         "hg-dagger",
         "behaviour cloning with corrections (HG-DAgger)",
         ("--learner.algorithm", "hg_dagger"),
+    ),
+    Variant(
+        "separate-hand",
+        "hands moved by a DQN of their own, as HIL-SERL's",
+        ("--learner.agent.hand", "separate"),
     ),
     Variant(
         "end-to-end",
@@ -190,8 +196,9 @@ class Job:
 @dataclass(frozen=True)
 class Options:
     """obs: what the policy sees. only: these variants. seeds: of the trainings. steps: of each; 0:
-    the task's default. episodes: of each evaluation. jobs: trainings at a time; with more than one
-    the wall times are upper bounds. sampled: evaluate what is trained once more, with the policies'
+    the task's default. judge: in place of the task's own; "simulator" is the truth. episodes: of
+    each evaluation. jobs: trainings at a time; with more than one the wall times are upper bounds.
+    sampled: evaluate what is trained once more, with the policies'
     own noise. weights: file with the published weights of the ResNet-10. name: of the folder in
     runs/. out: of page and picture. list, summarise: run nothing.
     """
@@ -201,6 +208,7 @@ class Options:
     seeds: tuple[int, ...] = (0, 1, 2)
     task: str = "peg_insert"
     steps: int = 0
+    judge: str = ""
     episodes: int = 100
     jobs: int = 1
     sampled: bool = False
@@ -239,6 +247,7 @@ def job_of(variant: Variant, seed: int, options: Options) -> Job:
         f"{options.episodes}",
     ]
     arguments += ["--steps", f"{options.steps}"] if options.steps else []
+    arguments += ["--judge", options.judge] if options.judge else []
     arguments += variant.arguments + (variant.pixels if options.obs == "pixels" else ())
     arguments += ["--learner.encoder-weights", options.weights] if variant.weights else []
     folder = (
