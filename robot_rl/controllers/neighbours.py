@@ -15,6 +15,7 @@ A velocity damper (Faverjon and Tournassoud 1987) with the second line for what 
 
 import numpy as np
 
+from robot_rl.controllers.impedance import NULLSPACE_DAMPING, joint_way
 from robot_rl.controllers.outline import NEAR_M, all_known, separation
 from robot_rl.controllers.tick_values import Bounds, Measured
 from robot_rl.geometry import (
@@ -43,11 +44,8 @@ LEAD_SHARE = 0.5
 BRAKE_S = 0.025
 """Within so long [s] the arm itself is as slow as it has to be, whatever drives it."""
 
-FAR_MS2 = 50.0
-"""[m/s^2] of approach: what is allowed more than that needs no look."""
-
-PASSES, DAMPING = 3, 1e-3
-"""How often all bounds are gone through, since one may undo another; of the pseudo-inverse."""
+PASSES = 3
+"""How often all bounds are gone through, since one may undo another."""
 
 
 @njit
@@ -126,28 +124,36 @@ def keep_off(
 
     With `follows` it only goes on more slowly: the arm's own controller is where it is.
     """
-    out, bound = reference.copy(), False
-    near = np.flatnonzero(distances < NEAR_M)
-    directions = np.empty((near.shape[0], 6))
-    for r in range(near.shape[0]):
-        directions[r] = solve_damped(now.jacobian, twist_of(now.jacobian, slopes[near[r]]), DAMPING)
-    step = pose_error(before, out)
-    for _ in range(PASSES):
-        for r in range(near.shape[0]):
-            gap = max(distances[near[r]] - STOP_M, 0.0)
-            bound |= give_up_into(step, directions[r], -gap * dt / APPROACH_S)
-    if bound:
-        out = moved_by(before, step)
+    step = pose_error(before, reference)
+    bound = shorten_into(step, now, distances, slopes, dt / APPROACH_S)
+    out = moved_by(before, step) if bound else reference.copy()
     if follows:
         return out, bound
-    lead, shortened = pose_error(now.pose, out), False
+    lead = pose_error(now.pose, out)
+    shortened = shorten_into(lead, now, distances, slopes, LEAD_SHARE)
+    return (moved_by(now.pose, lead) if shortened else out), bound or shortened
+
+
+@njit
+def shorten_into(
+    error: Array, now: Measured, distances: Array, slopes: Array, per_gap: float
+) -> bool:
+    """Shorten an `error (6,)` of the tool [m, rad] so that it brings no capsule nearer than by
+    `per_gap` times its gap; whether that was needed.
+    """
+    if approach_share(joint_way(now.jacobian, error), distances, slopes, per_gap) == 1.0:
+        return False
+    bound, near = False, np.flatnonzero(distances < NEAR_M)
+    directions = np.empty((near.shape[0], 6))
+    for r in range(near.shape[0]):
+        directions[r] = solve_damped(
+            now.jacobian, twist_of(now.jacobian, slopes[near[r]]), NULLSPACE_DAMPING
+        )
     for _ in range(PASSES):
         for r in range(near.shape[0]):
             gap = max(distances[near[r]] - STOP_M, 0.0)
-            shortened |= give_up_into(lead, directions[r], -LEAD_SHARE * gap)
-    if shortened:
-        out = moved_by(now.pose, lead)
-    return out, bound or shortened
+            bound |= give_up_into(error, directions[r], -per_gap * gap)
+    return bound
 
 
 @njit
@@ -178,20 +184,17 @@ def hold_back_into(wanted: Array, now: Measured, distances: Array, slopes: Array
     neighbour, or away, is left.
     """
     near = np.flatnonzero(distances < NEAR_M)
-    least, answers = np.empty(near.shape[0]), np.empty((near.shape[0], wanted.shape[0]))
-    for r in range(near.shape[0]):
-        gap = max(distances[near[r]] - STOP_M, 0.0)
-        speed = dot(slopes[near[r]], now.dq)
-        least[r] = -(1.0 / APPROACH_S + 1.0 / BRAKE_S) * speed - gap / (APPROACH_S * BRAKE_S)
-        if least[r] > -FAR_MS2:
-            answers[r] = solve_positive(now.mass, slopes[near[r]])
-    bound = False
+    free, bound = solve_positive(now.mass, wanted - now.coriolis), False
     for _ in range(PASSES):
-        for r in range(near.shape[0]):
-            slope = slopes[near[r]]
-            if least[r] > -FAR_MS2 and dot(slope, answers[r]) > 0.0:
-                missing = least[r] - dot(answers[r], wanted - now.coriolis)
-                if missing > 1e-9:
+        for k in near:
+            slope, gap = slopes[k], max(distances[k] - STOP_M, 0.0)
+            least = -(1.0 / APPROACH_S + 1.0 / BRAKE_S) * dot(slope, now.dq)
+            least -= gap / (APPROACH_S * BRAKE_S)
+            missing = least - dot(slope, free)
+            if missing > 1e-9:
+                answer = solve_positive(now.mass, slope)
+                if dot(slope, answer) > 0.0:
                     bound = True
-                    wanted += missing / dot(slope, answers[r]) * slope
+                    wanted += missing / dot(slope, answer) * slope
+                    free += missing / dot(slope, answer) * answer
     return bound
