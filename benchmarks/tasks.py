@@ -26,7 +26,9 @@ from robot_rl.machine.validation import nearest
 from robot_rl.tools.tasks import draw
 from robot_rl.types import ConfigError, RobotRLError
 
-TASKS = ("peg_insert", "pick_cube", "usb_insert", "ram_press", "drawer", "cable_clip")
+TASKS = (
+    "peg_insert", "pick_cube", "usb_insert", "ram_press", "drawer", "cable_clip", "handover",
+)  # fmt: skip
 AS_THEY_ARE = Variant("defaults", "as the task's file says")
 
 
