@@ -68,6 +68,18 @@ def test_a_plug_that_falls_on_the_way_is_fetched_again(player):
     assert player.go_on(state, player.task.max_steps) == OperatorCommand.SUCCESS
 
 
+def test_a_plug_that_is_held_too_far_in_front_is_taken_again(player, monkeypatch):
+    """The fingers meet the housing before it is in: nobody inserts it so, and carrying on is no help."""
+    around = usb_insert._around_plug
+    too_far = np.array([-0.008, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    with monkeypatch.context() as patch:
+        patch.setattr(usb_insert, "_around_plug", lambda data: pose_multiply(around(data), too_far))
+        patch.setattr(usb_insert, "FORWARD_M", 0.02)
+        state = player.begin(21)
+        assert player.go_on(state, player.task.max_steps) == OperatorCommand.NONE
+    assert player.go_on(player.arm.state(), player.task.max_steps) == OperatorCommand.SUCCESS
+
+
 def test_in_is_ten_millimetres_between_the_walls(still):
     assert still.success_with("plug", with_tip_at(0.0105))
     assert not still.success_with("plug", with_tip_at(0.0095))

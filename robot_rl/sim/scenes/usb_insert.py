@@ -59,6 +59,9 @@ ORANGE, SILVER, BLUE = (0.86, 0.36, 0.14), (0.78, 0.79, 0.80, 1.0), (0.20, 0.45,
 GRASP_Z, ABOVE_M, BEFORE_M, PRESS_M = 0.006, 0.06, 0.008, 0.004
 """The operator's: fingertips above the plug's axis, height of the way there, tip before the opening
 while lining up, target beyond the end [m]."""
+FORWARD_M = 0.005
+"""Held so far before its middle it still goes in; 8 mm before it, the fingers meet the housing first
+[m]."""
 NO_LOOKS = Looks()
 BOX = mujoco.mjtGeom.mjGEOM_BOX
 RANGES = {
@@ -208,11 +211,13 @@ class Scene(interfaces.Scene):
         data.mocap_quat[0] = math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
-        """Pose `(7,)` of the tool around the plug, while it is not held; then where the plug is in, all
-        of it, as it is held now. The pose of the end alone would not say where the plug lies.
+        """Pose `(7,)` of the tool around the plug, while it is not held as it can be inserted; then where
+        the plug is in, all of it, as it is held now. The pose of the end alone would not say where
+        the plug lies.
         """
-        held = is_between(data, data.body("plug").xpos)
-        goal = self._tcp_with_plug_at(data, -TIP_X - SHELL[0]) if held else _around_plug(data)
+        goal = _around_plug(data)
+        if _can_be_inserted(data):
+            goal = self._tcp_with_plug_at(data, -TIP_X - SHELL[0])
         return tool_at(goal, pose_flange_tool)
 
     def _tcp_with_plug_at(self, data: mujoco.MjData, x: float) -> Array:
@@ -220,10 +225,9 @@ class Scene(interfaces.Scene):
         of it.
         """
         wanted = pose_multiply(pose_of(data.body("receptacle")), _at(x))
+        held = upright(0.0, 0.0, GRASP_Z)
         if is_between(data, data.body("plug").xpos):
-            held = pose_multiply(pose_inverse(pose_of(data.body("plug"))), tcp_pose(data))
-        else:
-            held = upright(0.0, 0.0, GRASP_Z)
+            held = _held(data)
         pose: Array = pose_multiply(wanted, held)
         return pose
 
@@ -249,7 +253,7 @@ class Scene(interfaces.Scene):
         opening, in line with it, and in.
         """
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
-        between = is_between(data, plug[:3])
+        between = _can_be_inserted(data)
         lying = _around_plug(data)
         above, up = lying.copy(), here.copy()
         above[2] += ABOVE_M
@@ -268,6 +272,17 @@ class Scene(interfaces.Scene):
             held("line up", before, near_m=0.0003, near_rad=0.006, unsteady=0.05),
             held("press", inside, pace=0.5, unsteady=0.1),
         )
+
+
+def _held(data: mujoco.MjData) -> Array:
+    """The fingertips' pose `(7,)`, seen from the plug."""
+    pose: Array = pose_multiply(pose_inverse(pose_of(data.body("plug"))), tcp_pose(data))
+    return pose
+
+
+def _can_be_inserted(data: mujoco.MjData) -> bool:
+    """Whether the plug is between the fingers, and not so that they are in front of it."""
+    return is_between(data, data.body("plug").xpos) and bool(_held(data)[0] > -FORWARD_M)
 
 
 def _around_plug(data: mujoco.MjData) -> Array:
