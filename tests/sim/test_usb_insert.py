@@ -68,16 +68,32 @@ def test_a_plug_that_falls_on_the_way_is_fetched_again(player):
     assert player.go_on(state, player.task.max_steps) == OperatorCommand.SUCCESS
 
 
-def test_a_plug_that_is_held_too_far_in_front_is_taken_again(player, monkeypatch):
-    """The fingers meet the housing before it is in: nobody inserts it so, and carrying on is no help."""
+def taken_at(player: Player, monkeypatch, x: float, z: float) -> OperatorCommand:
+    """An episode of an operator who takes hold of the plug so far [m] behind its middle and above where
+    they would, and calls all of it held.
+    """
     around = usb_insert._around_plug
-    too_far = np.array([-0.008, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    aside = np.array([x, 0.0, -z, 0.0, 0.0, 0.0, 1.0])
     with monkeypatch.context() as patch:
-        patch.setattr(usb_insert, "_around_plug", lambda data: pose_multiply(around(data), too_far))
-        patch.setattr(usb_insert, "FORWARD_M", 0.02)
-        state = player.begin(21)
-        assert player.go_on(state, player.task.max_steps) == OperatorCommand.NONE
-    assert player.go_on(player.arm.state(), player.task.max_steps) == OperatorCommand.SUCCESS
+        patch.setattr(usb_insert, "_around_plug", lambda data: pose_multiply(around(data), aside))
+        patch.setattr(usb_insert, "HOLDS", ((-0.02, 0.02),) * 3)
+        return player.go_on(player.begin(21), player.task.max_steps)
+
+
+@pytest.mark.parametrize(("x", "z"), [(0.014, 0.0), (-0.005, 0.0), (0.0, 0.006), (0.010, 0.003)])
+def test_wherever_it_is_held_it_goes_in(player, monkeypatch, x, z):
+    """What a policy takes hold of otherwise than the operator is not dropped by them."""
+    assert taken_at(player, monkeypatch, x, z) == OperatorCommand.SUCCESS
+    held = usb_insert._held(player.driver._data)[:3]
+    for place, (low, high) in zip(held, usb_insert.HOLDS, strict=True):
+        assert low - 0.001 < place < high + 0.001
+
+
+def test_a_plug_that_is_held_too_far_in_front_is_taken_again(player, monkeypatch):
+    """The fingers meet the housing before it is in: carrying on is no help."""
+    assert taken_at(player, monkeypatch, -0.008, 0.0) == OperatorCommand.NONE
+    state = player.arm.state()
+    assert player.go_on(state, player.task.max_steps) == OperatorCommand.SUCCESS
 
 
 def test_in_is_ten_millimetres_between_the_walls(still):

@@ -27,7 +27,6 @@ from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
     approach,
-    is_between,
     slippery,
     tcp_pose,
     tool_at,
@@ -59,9 +58,10 @@ ORANGE, SILVER, BLUE = (0.86, 0.36, 0.14), (0.78, 0.79, 0.80, 1.0), (0.20, 0.45,
 GRASP_Z, ABOVE_M, BEFORE_M, PRESS_M = 0.006, 0.06, 0.008, 0.004
 """The operator's: fingertips above the plug's axis, height of the way there, tip before the opening
 while lining up, target beyond the end [m]."""
-FORWARD_M = 0.005
-"""Held so far before its middle it still goes in; 8 mm before it, the fingers meet the housing first
-[m]."""
+HOLDS = ((-0.005, 0.015), (-0.008, 0.008), (-0.002, 0.013))
+"""Where the fingertips may be, seen from the plug's middle [m], to hold it so that it can be inserted:
+8 mm before it they meet the housing first, and 14 mm above it they miss it (`tests/sim/test_usb_insert.py`).
+"""
 NO_LOOKS = Looks()
 BOX = mujoco.mjtGeom.mjGEOM_BOX
 RANGES = {
@@ -225,9 +225,7 @@ class Scene(interfaces.Scene):
         of it.
         """
         wanted = pose_multiply(pose_of(data.body("receptacle")), _at(x))
-        held = upright(0.0, 0.0, GRASP_Z)
-        if is_between(data, data.body("plug").xpos):
-            held = _held(data)
+        held = _held(data) if _can_be_inserted(data) else upright(0.0, 0.0, GRASP_Z)
         pose: Array = pose_multiply(wanted, held)
         return pose
 
@@ -282,7 +280,8 @@ def _held(data: mujoco.MjData) -> Array:
 
 def _can_be_inserted(data: mujoco.MjData) -> bool:
     """Whether the plug is between the fingers, and not so that they are in front of it."""
-    return is_between(data, data.body("plug").xpos) and bool(_held(data)[0] > -FORWARD_M)
+    held = zip(_held(data)[:3], HOLDS, strict=True)
+    return all(low <= place <= high for place, (low, high) in held)
 
 
 def _around_plug(data: mujoco.MjData) -> Array:
