@@ -22,8 +22,8 @@ from robot_rl.sim.phases import Phase
 from robot_rl.types import Array
 
 POSE_HAND_TCP = np.array([0.0, 0.0, HAND_TO_FINGERTIPS_M, 0.0, 0.0, 0.0, 1.0])
-NEAR_M = 0.012
-"""What is so near the point between the fingertips is between them."""
+Box = Sequence[tuple[float, float]]
+"""The least and the largest x, y and z [m]."""
 STILL_M_S = 0.01
 """What is held moves with the hand: this much slip [m/s] at most."""
 
@@ -91,9 +91,18 @@ def opening(data: mujoco.MjData, arm: int = 0) -> float:
     return sum(float(data.joint(prefix_of(arm) + name).qpos[0]) for name in FINGERS)
 
 
-def is_between(data: mujoco.MjData, place: Array, arm: int = 0) -> bool:
-    """Whether a place in the scene is between an arm's fingertips."""
-    return bool(np.linalg.norm(tcp_pose(data, arm)[:3] - place) < NEAR_M)
+def hold_on(data: mujoco.MjData, body: str, arm: int = 0) -> Array:
+    """The pose `(7,)` of an arm's fingertips, seen from a body's middle."""
+    pose: Array = pose_multiply(pose_inverse(pose_of(data.body(body))), tcp_pose(data, arm))
+    return pose
+
+
+def is_between(data: mujoco.MjData, body: str, holds: Box, arm: int = 0) -> bool:
+    """Whether a body is between an arm's fingertips: seen from its middle, they are within `holds`,
+    all places at which they can hold it, and not those alone at which an operator would.
+    """
+    places = zip(hold_on(data, body, arm)[:3], holds, strict=True)
+    return all(low <= place <= high for place, (low, high) in places)
 
 
 def touching(model: mujoco.MjModel, data: mujoco.MjData, body: str) -> set[str]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from robot_rl.geometry import pose_multiply
-from robot_rl.sim.grasping import nearest_yaw, tcp_pose
+from robot_rl.sim.grasping import hold_on, nearest_yaw, tcp_pose
+from robot_rl.sim.scenes.pick_cube import Scene as PickCube
 from robot_rl.sim.stage import find_scene, tried
 from robot_rl.types import ConfigError, OperatorCommand, Use
 from tests.sim.picking import Still
@@ -34,6 +35,14 @@ def test_a_cube_that_is_dropped_can_be_picked_up_again(player):
         state = player.act(state, np.zeros(6), 1.0)
     assert not player.latest.success and abs(player.latest.objects[0, 2] - LYING) < 0.001
     assert player.go_on(state, 100) == OperatorCommand.SUCCESS
+
+
+def test_a_cube_that_is_held_off_its_middle_is_not_put_down_again(player, monkeypatch):
+    """A policy takes hold of it otherwise than the operator would."""
+    around, aside = PickCube._around, np.array([0.016, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    monkeypatch.setattr(PickCube, "_around", lambda *args: pose_multiply(around(*args), aside))
+    assert player.play(8) == OperatorCommand.SUCCESS
+    assert abs(hold_on(player.driver._data, "cube")[:2]).max() > 0.013
 
 
 def test_the_seed_lays_it_anywhere_in_40_by_40_cm_at_any_yaw():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from robot_rl.geometry import pose_multiply
+from robot_rl.sim.grasping import hold_on
 from robot_rl.sim.scenes import usb_insert
 from robot_rl.sim.stage import find_scene
 from robot_rl.types import ConfigError, OperatorCommand, Use
@@ -84,7 +85,7 @@ def taken_at(player: Player, monkeypatch, x: float, z: float) -> OperatorCommand
 def test_wherever_it_is_held_it_goes_in(player, monkeypatch, x, z):
     """What a policy takes hold of otherwise than the operator is not dropped by them."""
     assert taken_at(player, monkeypatch, x, z) == OperatorCommand.SUCCESS
-    held = usb_insert._held(player.driver._data)[:3]
+    held = hold_on(player.driver._data, "plug")[:3]
     for place, (low, high) in zip(held, usb_insert.HOLDS, strict=True):
         assert low - 0.001 < place < high + 0.001
 

@@ -20,7 +20,7 @@ from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
     approach,
-    is_between,
+    hold_on,
     opening,
     slippery,
     tcp_pose,
@@ -42,6 +42,9 @@ BAR = (0.20, 0.024, 0.024)
 flanges, 96 mm thick, are 54 mm apart."""
 GRIP_M = 0.075
 """From the bar's middle to where a hand takes hold: 25 mm from the end."""
+HOLD_M, HOLD_RADIUS_M = (0.063, 0.090), 0.015
+"""Where a hand may hold its half: so far from the bar's middle, which leaves the other one its room and
+the bar on the mark, and so near to its axis [m]."""
 MARK = (0.24, 0.07)
 """Length and width of where the bar is to lie: 20 mm of room at either end, 23 mm beside it."""
 MARK_HALF_Z = 0.0004
@@ -189,8 +192,8 @@ class Scene(interfaces.Scene):
         return (*self._picking_up(data), *self._handing_over(data), *self._laying_down(data))
 
     def _picking_up(self, data: mujoco.MjData) -> Sequence[Phase]:
-        near, far = _ends(data)
-        between, taken = is_between(data, near[:3], LEFT), _is_shut(data, RIGHT, far)
+        near, _ = _ends(data)
+        between, taken = _is_between(data, LEFT), _is_shut(data, RIGHT)
         lifted = between and near[2] > MEETING[2] / 2
         above, up = near.copy(), tcp_pose(data, LEFT)
         above[2] += ABOVE_M
@@ -207,10 +210,10 @@ class Scene(interfaces.Scene):
         )
 
     def _handing_over(self, data: mujoco.MjData) -> Sequence[Phase]:
-        near, far = _ends(data)
-        left, right = _is_shut(data, LEFT, near), _is_shut(data, RIGHT, far)
+        _, far = _ends(data)
+        left, right = _is_shut(data, LEFT), _is_shut(data, RIGHT)
         met = left and _is_near(tcp_pose(data, LEFT), _MEETING_LEFT)
-        there, taken = is_between(data, far[:3], RIGHT), right and _is_open(data, LEFT)
+        there, taken = _is_between(data, RIGHT), right and _is_open(data, LEFT)
         back = _MEETING_LEFT.copy()
         back[0] -= CLEAR_M + BAR[0] / 2 - GRIP_M
         of_right, of_left = partial(Phase, arm=RIGHT), partial(Phase, arm=LEFT, gripper=1)
@@ -224,8 +227,7 @@ class Scene(interfaces.Scene):
         )
 
     def _laying_down(self, data: mujoco.MjData) -> Sequence[Phase]:
-        _, far = _ends(data)
-        held = _is_shut(data, RIGHT, far) and _is_off(data)
+        held = _is_shut(data, RIGHT) and _is_off(data)
         x, y, _ = data.body("mark").xpos
         over = upright(x + GRIP_M, y, MEETING[2], math.pi)
         down = upright(x + GRIP_M, y, BAR[2] / 2, math.pi)
@@ -269,9 +271,18 @@ def _is_open(data: mujoco.MjData, arm: int) -> bool:
     return opening(data, arm) > BAR[1] + ROOM_M
 
 
-def _is_shut(data: mujoco.MjData, arm: int, end: Array) -> bool:
-    """Whether an end of the bar is between fingers that are as wide as it is."""
-    return is_between(data, end[:3], arm) and abs(opening(data, arm) - BAR[1]) < GRASPED_M
+def _is_between(data: mujoco.MjData, arm: int) -> bool:
+    """Whether an arm's half of the bar is between its fingertips."""
+    place = hold_on(data, "bar", arm)[:3]
+    way = float(data.body("bar").xmat.reshape(3, 3)[0, 0])  # along x, or against it
+    along = math.copysign(1.0, way) * (1 if arm == RIGHT else -1) * float(place[0])
+    aside = float(np.linalg.norm(place[1:]))
+    return HOLD_M[0] <= along <= HOLD_M[1] and aside <= HOLD_RADIUS_M
+
+
+def _is_shut(data: mujoco.MjData, arm: int) -> bool:
+    """Whether its half is between fingers that are as wide as it is."""
+    return _is_between(data, arm) and abs(opening(data, arm) - BAR[1]) < GRASPED_M
 
 
 def _is_near(pose: Array, wanted: Array) -> bool:

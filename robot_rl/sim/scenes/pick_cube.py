@@ -89,6 +89,7 @@ class Scene(interfaces.Scene):
 
     def __init__(self, options: Options, given: Given):
         self.options, self.looks, self._half = options, options.looks, options.cube_m / 2
+        self._holds = ((-self._half, self._half),) * 3
 
     def add_to(self, spec: mujoco.MjSpec, hand: mujoco.MjsBody) -> None:
         """Add table, light, cube and cameras to a model that holds the arm."""
@@ -144,7 +145,7 @@ class Scene(interfaces.Scene):
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Over the cube, in line with it, down around it, fingers shut, and up."""
-        between = is_between(data, data.body("cube").xpos)
+        between = is_between(data, "cube", self._holds)
         here, lying = tcp_pose(data), self._around(data, data.body("cube").xpos[2])
         top = self._half + self.options.lift_m + OVER_M
         above, up = self._around(data, lying[2] + ABOVE_M), lying.copy()
@@ -190,7 +191,7 @@ class PuttingBack(Scene):
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Down until the cube stands on the table, fingers open, and up."""
         cube, here = data.body("cube").xpos, tcp_pose(data)
-        held = is_between(data, cube) and not self._is_open(data)
+        held = is_between(data, "cube", self._holds) and not self._is_open(data)
         low, up = here.copy(), here.copy()
         if held:
             low[2] -= cube[2] - self._half

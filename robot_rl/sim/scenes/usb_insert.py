@@ -27,6 +27,8 @@ from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
     approach,
+    hold_on,
+    is_between,
     slippery,
     tcp_pose,
     tool_at,
@@ -216,7 +218,7 @@ class Scene(interfaces.Scene):
         the plug lies.
         """
         goal = _around_plug(data)
-        if _can_be_inserted(data):
+        if is_between(data, "plug", HOLDS):
             goal = self._tcp_with_plug_at(data, -TIP_X - SHELL[0])
         return tool_at(goal, pose_flange_tool)
 
@@ -225,7 +227,9 @@ class Scene(interfaces.Scene):
         of it.
         """
         wanted = pose_multiply(pose_of(data.body("receptacle")), _at(x))
-        held = _held(data) if _can_be_inserted(data) else upright(0.0, 0.0, GRASP_Z)
+        held = upright(0.0, 0.0, GRASP_Z)
+        if is_between(data, "plug", HOLDS):
+            held = hold_on(data, "plug")
         pose: Array = pose_multiply(wanted, held)
         return pose
 
@@ -251,7 +255,7 @@ class Scene(interfaces.Scene):
         opening, in line with it, and in.
         """
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
-        between = _can_be_inserted(data)
+        between = is_between(data, "plug", HOLDS)
         lying = _around_plug(data)
         above, up = lying.copy(), here.copy()
         above[2] += ABOVE_M
@@ -270,18 +274,6 @@ class Scene(interfaces.Scene):
             held("line up", before, near_m=0.0003, near_rad=0.006, unsteady=0.05),
             held("press", inside, pace=0.5, unsteady=0.1),
         )
-
-
-def _held(data: mujoco.MjData) -> Array:
-    """The fingertips' pose `(7,)`, seen from the plug."""
-    pose: Array = pose_multiply(pose_inverse(pose_of(data.body("plug"))), tcp_pose(data))
-    return pose
-
-
-def _can_be_inserted(data: mujoco.MjData) -> bool:
-    """Whether the plug is between the fingers, and not so that they are in front of it."""
-    held = zip(_held(data)[:3], HOLDS, strict=True)
-    return all(low <= place <= high for place, (low, high) in held)
 
 
 def _around_plug(data: mujoco.MjData) -> Array:
