@@ -80,8 +80,8 @@ TASK = Task(
         "hardware": "sim_two_pandas",
         "steps": 18_000,
         # 140 to 200 steps to the only reward there is
-        "learner.agent.discount": 0.98,
-        "learner.agent.n_step": 3,
+        "learner.agent.discount": 0.99,
+        "learner.agent.n_step": 5,
         "learner.agent.initial_temperature": 5e-4,
         # Far from the reward critics tell nothing apart, and there the policy would shake the arm
         "learner.agent.log_std_max": -1.5,
