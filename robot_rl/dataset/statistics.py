@@ -81,8 +81,8 @@ class Timing:
 @dataclass(frozen=True)
 class Statistics:
     """Shares are of all steps. `attempts` are the episodes that were a success or a failure;
-    `clipped` is by entry of the commanded action; `differs` is where the executed action is not the
-    commanded one.
+    `clipped` is by entry of the commanded action, 0 for a gripper's choice; `differs` is where the
+    arms' executed action is not the commanded one. (A hand that is shut carries out no order to shut.)
     """
 
     episodes: int
@@ -136,9 +136,16 @@ class _Frames:
 class Collector:
     """Takes episodes one by one; keeps the numbers of each step, but no frames."""
 
-    def __init__(self, rate_hz: float | None = None, actions: Sequence[str] = ()):
-        """`actions` are the names of an action's numbers; without them they are counted."""
-        self._rate_hz, self._actions = rate_hz, actions
+    def __init__(
+        self,
+        rate_hz: float | None = None,
+        actions: Sequence[str] = (),
+        choices: Sequence[int] = (),
+    ):
+        """`actions` are the names of an action's numbers; without them they are counted. `choices` are
+        the indices of those that are a gripper's.
+        """
+        self._rate_hz, self._actions, self._choices = rate_hz, actions, list(choices)
         self._numbers: dict[str, list[Array]] = defaultdict(list)
         self._periods: list[Array] = []
         self._cameras: dict[str, _Frames] = {}
@@ -171,6 +178,9 @@ class Collector:
         nothing = np.zeros((0, 0))
         commanded = numbers.get("action/commanded", nothing)
         executed = numbers.get("action/executed", nothing)
+        if steps:
+            commanded, executed = commanded.copy(), executed.copy()
+            commanded[:, self._choices] = executed[:, self._choices] = 0.0
         clipped = (np.abs(commanded) >= AT_LIMIT).mean(axis=0).tolist() if steps else ()
         differs = (
             float((np.abs(commanded - executed) > DIFFERS).any(axis=1).mean()) if steps else 0.0

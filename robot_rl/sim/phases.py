@@ -4,19 +4,24 @@ A scene says them as they stand now, `Scene.phases(data)`, so that a pose may fo
 moves, and a phase may be over, or impossible, because of how things stand.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import mujoco
 import numpy as np
 
 from robot_rl.geometry import pose_delta, pose_inverse, pose_multiply
 from robot_rl.interfaces import Scene
+from robot_rl.machine.validation import nearest
 from robot_rl.sim.parts import Parts, pose_of
 from robot_rl.sim.stage import blamed_on, build_model, find_scene
 from robot_rl.types import AXES, Array, ConfigError, Use, WorldState
+
+BODY, SITE = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_SITE
 
 
 @dataclass(frozen=True)
@@ -60,34 +65,63 @@ class Phases:
     sites are.
     """
 
-    def __init__(self, use: Use | None):
+    def __init__(self, scene: Scene):
         """Raises ConfigError as the scene itself does, or if it offers no way of two phases."""
-        self._scene = find_scene(use)
-        self._model = build_model(self._scene)
+        self._scene = scene
+        self._model = build_model(scene)
         self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
-        self._bases = [pose_inverse(np.array(stand, float)) for stand in self._scene.stands]
+        self._bases = [pose_inverse(np.array(stand, float)) for stand in scene.stands]
         self.arms = len(self._bases)
-        if len(self._now()) < 2:
+        self._count = len(self._now())
+        if self._count < 2:
             raise ConfigError(
-                f"scene {(use or Use('empty')).name!r}: its `phases` are fewer than 2: a scripted"
+                f"{inspect.getfile(type(scene))}: its `phases` are fewer than 2: a scripted"
                 " operator needs the way to success (docs/scenes.md)"
             )
 
     def at(self, world: WorldState) -> list[Phase]:
         """All phases, each with its pose in the base of its arm; of the way back where that is looked
-        at.
+        at. Raises ConfigError for what a phase cannot be.
         """
         self._parts.take_over(self._data, world)
-        return self._now(world.backward)
+        phases = self._now(world.backward)
+        if not world.backward and len(phases) != self._count:
+            raise ConfigError(
+                f"{inspect.getfile(type(self._scene))}: its `phases` are {len(phases)} now and were"
+                f" {self._count} at first: answer with the same ones at all times, and say"
+                " `done=True` of what is over and `ready=False` of what cannot be yet"
+            )
+        return phases
 
     def _now(self, backward: bool = False) -> list[Phase]:
         scene = self._scene.way_back if backward else self._scene
         with blamed_on(self._scene):
             mujoco.mj_kinematics(self._model, self._data)
-            return [
-                replace(phase, pose=self._from_base(phase), at="")
-                for phase in scene.phases(self._data)
-            ]
+            said = scene.phases(self._data)
+        for number, phase in enumerate(said):
+            if problem := self._problem(phase, number == len(said) - 1):
+                where = inspect.getfile(type(self._scene))
+                raise ConfigError(f"{where}: phase {phase.name!r}: {problem}")
+        return [replace(phase, pose=self._from_base(phase), at="") for phase in said]
+
+    def _problem(self, phase: Phase, is_last: bool) -> str:
+        """What a phase says that it cannot be; "" if nothing."""
+        if np.shape(phase.pose) != (7,) or not np.isfinite(phase.pose).all():
+            return (
+                "pose must be 7 numbers, x, y, z [m] and a quaternion xyzw, as"
+                f" `robot_rl.sim.fixture.upright` makes them; it is {phase.pose!r}"
+            )
+        if phase.at and self._place(phase.at) is None:
+            names = [self._model.body(i).name for i in range(1, self._model.nbody)]
+            names += [self._model.site(i).name for i in range(self._model.nsite)]
+            return f"at: no body and no site has this name: {nearest(phase.at, names)}"
+        if phase.gripper not in (-1, 0, 1):
+            return f"gripper is {phase.gripper!r}; -1 closes, 0 leaves it, 1 opens"
+        if phase.arm not in range(self.arms):
+            return f"arm is {phase.arm!r}; the scene is for {self.arms}, counted from 0"
+        if phase.beside_m and not is_last:
+            return "beside_m is for the last phase, whose whole way may be aside"
+        return ""
 
     def _from_base(self, phase: Phase) -> Array:
         seen = pose_multiply(self._pose(phase.at), phase.pose)
@@ -96,10 +130,15 @@ class Phases:
 
     def _pose(self, name: str) -> Array:
         """The pose `(7,)` in the scene of a body, or else of a site, of this name."""
-        if not name:
-            return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
-        is_body = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0
-        return pose_of(self._data.body(name) if is_body else self._data.site(name))
+        place = self._place(name) if name else None
+        return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]) if place is None else pose_of(place)
+
+    def _place(self, name: str) -> Any:
+        """The body, or else the site, of this name; None if there is neither."""
+        for kind, named in ((BODY, self._data.body), (SITE, self._data.site)):
+            if mujoco.mj_name2id(self._model, kind, name) >= 0:
+                return named(name)
+        return None
 
 
 def next_places(
@@ -112,9 +151,10 @@ def next_places(
     It is called with the tools `(7,)`, which the task moves along `axes`, each in the base of its arm,
     and answers with as many poses. Raises ConfigError as `Phases`.
     """
-    if type(find_scene(use)).phases is Scene.phases:
+    scene = find_scene(use)
+    if type(scene).phases is Scene.phases:
         return None
-    way, free = Phases(use), np.isin(AXES, axes).astype(float)
+    way, free = Phases(scene), np.isin(AXES, axes).astype(float)
 
     def places(world: WorldState, tools: Sequence[Array]) -> list[Array]:
         phases = way.at(world)

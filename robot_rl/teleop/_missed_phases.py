@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_rl import geometry
-from robot_rl.sim.phases import Phase, after_done, before, is_there
+from robot_rl.sim.phases import Phase, after_done, before, is_order, is_there
 from robot_rl.types import Array
 
 PER_EPISODE = 2
@@ -55,17 +55,17 @@ class Misses:
     """The near misses of an episode, drawn at its first step, and shown one after the other.
 
     ```
-    misses = Misses(np.random.default_rng(0), free, all_arms=False)
+    misses = Misses(np.random.default_rng(0), free)
     misses.begin_episode()
     while not misses.are_over:
         missed = misses.step(phases, index, tools, goal)   # None: no turn of one yet
     ```
-    `free (6,)` are the axes that the task frees, 1 or 0. Of `all_arms`, whose way is long, there is
-    always one of the last phase.
+    `free (6,)` are the axes that the task frees, 1 or 0. Where the last phase lets go there is always
+    one of it.
     """
 
-    def __init__(self, rng: np.random.Generator, free: Array, all_arms: bool):
-        self._rng, self._free, self._all_arms = rng, free, all_arms
+    def __init__(self, rng: np.random.Generator, free: Array):
+        self._rng, self._free = rng, free
         self.begin_episode()
 
     def begin_episode(self) -> None:
@@ -112,8 +112,11 @@ class Misses:
         """
         phase = phases[miss.phase]
         last = before(phases, miss.phase) or replace(phase, pose=self._begun[phase.arm])
-        if miss.phase == len(phases) - 1 and not phase.arm:
-            phase = replace(phase, pose=goal)  # it may press beyond it, a near miss must not
+        if miss.phase == len(phases) - 1:
+            if _lets_go(phases):
+                phase = replace(phase, near_m=_near_m(phases))
+            else:  # it may press beyond the goal, a near miss must not
+                phase = replace(phase, pose=goal)
         if self._steps == 1:  # what comes before may follow what moves, as a drawer's handle
             self._to_last = geometry.pose_delta(phase.pose, last.pose)
         pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * self._to_last)
@@ -133,13 +136,14 @@ class Misses:
             return self._all_the_way(phases)
         later = [i for i in range(len(phases)) if before(phases, i) is not None]
         numbers = [later[i] for i in sorted(rng.integers(0, len(later), PER_EPISODE))]
-        for number in dict.fromkeys([*numbers, later[-1]]) if self._all_arms else numbers:
+        for number in dict.fromkeys([*numbers, later[-1]]) if _lets_go(phases) else numbers:
             kind, aside, last = int(rng.integers(3)), np.zeros(6), number == len(phases) - 1
-            if last and self._all_arms:  # it only lets go, where the one before has ended
-                kind = max(kind, 1)
+            near_m = phases[number].near_m
+            if last and _lets_go(phases):  # early, or from a little higher, it comes to the same
+                kind, near_m = 1, _near_m(phases)
             share = rng.uniform(*EARLY) if last or kind == 0 else 1.0
             if kind == 1:
-                aside[:2] = self._round_about(rng.uniform(*ASIDE) * phases[number].near_m)
+                aside[:2] = self._round_about(rng.uniform(*ASIDE) * near_m)
             elif kind == 2:
                 aside[2] = -rng.uniform(*HIGH_M)
             misses.append(NearMiss(number, share, aside, self._held(phases[number])))
@@ -161,6 +165,16 @@ class Misses:
 
     def _held(self, phase: Phase) -> int:
         return phase.steps + int(self._rng.integers(HELD[0], HELD[1] + 1))
+
+
+def _lets_go(phases: Sequence[Phase]) -> bool:
+    """Whether a way ends with a hand that opens: the thing is where the phase before has left it."""
+    return phases[-1].gripper > 0 and is_order(phases, len(phases) - 1)
+
+
+def _near_m(phases: Sequence[Phase]) -> float:
+    """How near [m] to its place a thing is before the hand lets go of it."""
+    return min(phase.near_m for phase in phases[-2:])
 
 
 def _is_short_of(aside: Array, pose: Array, tool: Array) -> bool:

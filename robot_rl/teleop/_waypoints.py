@@ -20,6 +20,7 @@ from robot_rl.sim.phases import (
     is_there,
     way_left,
 )
+from robot_rl.sim.stage import find_scene
 from robot_rl.teleop._habits import OperatorHabits, SeeingOperator, Watch
 from robot_rl.teleop._missed_phases import Misses
 from robot_rl.types import AXES, ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
@@ -40,7 +41,7 @@ class Teleop(SeeingOperator):
         """
         super().__init__(options, given)
         assert given.task is not None
-        self._phases = Phases(given.task.scene)
+        self._phases = Phases(find_scene(given.task.scene))
         self.all_arms, self._names = self._phases.arms > 1, given.arms
         if self.all_arms and len(self._names) != self._phases.arms:
             raise DeviceError(
@@ -49,7 +50,7 @@ class Teleop(SeeingOperator):
             )
         axes = getattr(given.task, "axes", AXES)
         self._free = np.array([1.0 if axis in axes else 0.0 for axis in AXES])
-        self._misses = Misses(np.random.default_rng([given.seed, 2]), self._free, self.all_arms)
+        self._misses = Misses(np.random.default_rng([given.seed, 2]), self._free)
         self._episode = -1
         self._forget()
 

@@ -259,10 +259,12 @@ def steps_table(episode: Episode) -> Table:
 def statistics(path: Path) -> Statistics:
     """Of all episodes at a path."""
     recordings = open_recordings(path)
-    names = {recording.space.actions.names for recording in recordings}
+    specs = {recording.space.actions for recording in recordings}
+    spec = specs.pop() if len(specs) == 1 else None
     collector = Collector(
         next((r.context["rate_hz"] for r in recordings if r.context.get("rate_hz")), None),
-        names.pop() if len(names) == 1 else (),
+        spec.names if spec else (),
+        spec.discrete if spec else (),
     )
     for recording in recordings:
         facts = {each.key: each for each in recording.facts()}

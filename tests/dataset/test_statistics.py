@@ -86,6 +86,15 @@ def test_an_action_at_its_limit_is_named():
     )
 
 
+def test_a_hand_is_always_ordered_and_mostly_so_already():
+    commanded = make_episode().executed.copy()
+    commanded[:, 2] = -1.0
+    collector = Collector(10.0, choices=(2,))
+    collector.add(replace(make_episode(), commanded=commanded))
+    found = collector.result()
+    assert found.warnings == () and found.differs == 0.0 and found.clipped[2] == 0.0
+
+
 def test_what_was_not_executed_is_counted():
     executed = make_episode().executed.copy()
     executed[:15] *= 0.5

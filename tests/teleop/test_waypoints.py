@@ -177,5 +177,5 @@ def test_a_scene_without_phases_and_without_a_socket_is_refused():
     assert isinstance(world.operator, _waypoints.Teleop)
     with pytest.raises(DeviceError, match="simulated arm"):
         Teleop(Options(), Given(task=world.task, world=None))
-    with pytest.raises(ConfigError, match=r"'empty': its `phases` are fewer than 2"):
+    with pytest.raises(ConfigError, match=r"empty.py: its `phases` are fewer than 2"):
         _waypoints.Teleop(Options(), Given(task=task, world=world))
