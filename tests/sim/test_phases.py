@@ -1,6 +1,7 @@
 """What a scene says as phases is looked at before anybody steers by it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from robot_rl.types import ConfigError, Use
 from tests.sim.player import Player
 
 SCENE = pick_cube.Scene
-FIRST = {
+FIRST: dict[str, Any] = {
     "pose": np.array([0.5, 0.0, 0.1]),
     "at": "shelf",
     "gripper": 2,
@@ -64,7 +65,7 @@ def test_what_is_put_down_is_let_go_of_elsewhere_in_each_near_miss():
     """A hand that opens early, or a little higher, puts the thing where it is to be."""
     for seed in range(20):
         misses = Misses(np.random.default_rng(seed), np.ones(6))
-        tool, goal, let_go = upright(0.45, 0.0, 0.1), upright(0.5, 0.0, 0.06), None
+        tool, goal, let_go = upright(0.45, 0.0, 0.1), upright(0.5, 0.0, 0.06), np.zeros(2)
         while not misses.are_over:
             missed = misses.step(PLACED, 2, [tool], goal)
             if missed is not None:
