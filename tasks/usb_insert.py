@@ -57,6 +57,12 @@ TASK = Task(
     # With the plug in the hand, out of the receptacle and about before it: not so low that it would
     # touch the table
     wander=Wander(way_out=(0.014, 0.0, 0.0), height=0.04, aside=0.012, rotation=(0.0, 0.0, 0.15)),
+    # Over where the plug may lie, high enough for a hand that holds nothing
+    look_around=StartPose(
+        pose_base_tool=(*PLUG, 0.10, 1.0, 0.0, 0.0, 0.0),
+        translation=(0.08, 0.08, 0.05),
+        rotation=(0.0, 0.0, 0.8),
+    ),
     rate_hz=10.0,
     max_steps=200,  # twice what the scripted operator takes
     image_size=(128, 128),
@@ -80,7 +86,7 @@ TASK = Task(
     defaults={
         "hardware": "sim_hand",
         "steps": 17_500,
-        "wander_steps": 60,
+        "wander_steps": 40,
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,

@@ -9,8 +9,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from robot_rl.actor.exploration import GoalExplorer
+from robot_rl.actor.exploration import Explorer, GoalExplorer, SceneExplorer
 from robot_rl.actor.session import STOPPED, RecordingSession
 from robot_rl.actor.setbacks import Setbacks
 from robot_rl.config import tighten
@@ -110,6 +111,10 @@ class DemoRecorder:
         self._wanderer = (
             GoalExplorer(env.task, wander, limits, sitting.rng) if wander is not None else None
         )
+        around = env.task.look_around
+        self._looker = (
+            SceneExplorer(env.task, around, limits, sitting.rng) if around is not None else None
+        )
 
     def record(
         self,
@@ -118,8 +123,9 @@ class DemoRecorder:
         wander_steps: int = 0,
         progress: Progress = lambda done, tried: None,
     ) -> None:
-        """Record until there are `successes` demonstrations, each followed by wandering if the task
-        allows it.
+        """Record until there are `successes` demonstrations. As far as the task allows it, the arm looks
+        around for `wander_steps` before each of them, and wanders about the goal for as many behind
+        it.
 
         Raises GivenUpError if it makes no sense to go on, StoppedError if a stop is asked for at
         the gate.
@@ -127,7 +133,10 @@ class DemoRecorder:
         self._tell(successes)
         while self.tally.successes < successes:
             self._sitting.pass_gate()
-            success = self._demonstrate()
+            seed = self._sitting.new_seed()
+            if self._looker is not None and wander_steps:
+                self._look_around(self._looker, wander_steps, seed)
+            success = self._demonstrate(seed)
             self._tell(successes)
             if (
                 success
@@ -140,8 +149,8 @@ class DemoRecorder:
             self._tell(successes)
             progress(self.tally.successes, self.tally.attempts)
 
-    def _demonstrate(self) -> bool:
-        """One attempt. It counts if it succeeded."""
+    def _demonstrate(self, seed: int) -> bool:
+        """One attempt, in the scene of this seed. It counts if it succeeded."""
 
         def each(step: Step) -> None:
             self._setbacks.watch(step)
@@ -152,6 +161,7 @@ class DemoRecorder:
             fails=lambda summary: not summary.success,
             each=each,
             idle=self._setbacks.wait,
+            seed=seed,
         )
         for mark in marks:
             self._hear(mark)
@@ -183,18 +193,29 @@ class DemoRecorder:
     def _tell(self, wanted: int) -> None:
         self._sitting.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
 
-    def _wander(self, wanderer: GoalExplorer, count: int) -> None:
-        """An episode that starts where the demonstration ended, at the goal, if a person lets the
-        arm move by itself.
+    def _wander(self, wanderer: Explorer, count: int) -> None:
+        """An episode that starts where the demonstration ended, at the goal."""
+        motion = "the arm moves about the goal by itself"
+        self._move_by_itself(wanderer, count, motion, Provenance.SCRIPT, keep_pose=True)
+
+    def _look_around(self, looker: Explorer, count: int, seed: int) -> None:
+        """An episode in the scene in which the demonstration will be, from the same start."""
+        self._move_by_itself(
+            looker, count, "the arm looks around by itself", Provenance.LOOK, seed=seed
+        )
+
+    def _move_by_itself(
+        self, explorer: Explorer, count: int, motion: str, author: Provenance, **options: Any
+    ) -> None:
+        """An episode of `count` steps, if a person lets the arm move by itself.
 
         What they say meanwhile counts: stop ends it. So does taking hold of the device; the arm
         then holds until they say that it may go to the next start.
         """
         sitting, env, episode = self._sitting, self._sitting.env, self.tally.episodes
-        motion = f"the arm moves about the goal by itself, for {count * env.period_s:.0f} s"
+        motion = f"{motion}, for {count * env.period_s:.0f} s"
         if not sitting.permits(motion):
             return
-        wanderer.begin_episode(env.arm_states[0])
         actions = env.space_spec.actions
         person = sitting.operator if sitting.operator.is_person else None
         onlooker = Intervention(
@@ -207,17 +228,19 @@ class DemoRecorder:
         )
 
         def each(step: Step) -> None:
+            if step.index == 0:
+                explorer.begin_episode(env.arm_states[0])
             sitting.tell(phase="wandering", reason=motion)
             self.tally.add(self._log.own, step)
 
         summary = sitting.play(
             episode,
-            lambda observation: actions.pick(wanderer.act(env.arm_states[0])),
+            lambda observation: actions.pick(explorer.act(env.arm_states[0])),
             onlooker,
             each=each,
             most=count,
-            keep_pose=True,
-            provenance=Provenance.SCRIPT,
+            provenance=author,
+            **options,
         )
         if summary.discarded:
             sitting.record_mark(discard(episode))

@@ -1,16 +1,19 @@
-"""Free wandering about a goal that has just been reached: frames with a known relative goal,
-without any label.
+"""An arm that moves by itself: frames with a known relative goal, without any label.
 
 At a demonstration's success the tool pose *is* the goal pose. An episode that starts there and
 wanders about therefore knows, for each of its frames, where the goal is seen from the tool:
-goal-relative pretraining (`learner/pretrain.py`) regresses it. It needs nothing that a real arm
-does not have, and a task that allows it.
+goal-relative pretraining (`learner/pretrain.py`) regresses it. And one that looks around before a
+demonstration, in the same scene from the same start, knows it afterwards. Neither needs anything
+that a real arm does not have, and a task that allows it.
 """
+
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from robot_rl import geometry
-from robot_rl.config import Task, Wander
+from robot_rl.config import StartPose, Task, Wander
+from robot_rl.env.reset import sample_start
 from robot_rl.types import AXES, ArmLimits, ArmState, Array
 
 CLEAR_M = 0.006
@@ -23,32 +26,27 @@ LOWEST_M = 0.003
 TRIES = 20
 
 
-class GoalExplorer:
-    """Chooses waypoints about the goal and steers towards them: out along the approach first, then
-    at random.
+class Explorer(ABC):
+    """Chooses waypoints, inside the workspace of `limits`, and steers from one to the next."""
 
-    Half of the waypoints are close to the entrance, where accuracy counts; the others fill the
-    space that the task's `wander` states, as far as it lies in the workspace of `limits`.
-    """
-
-    def __init__(self, task: Task, wander: Wander, limits: ArmLimits, rng: np.random.Generator):
-        self._rng, self._wander = rng, wander
+    def __init__(self, task: Task, limits: ArmLimits, rng: np.random.Generator):
+        self._rng = rng
         self._low, self._high = np.array(limits.workspace_low), np.array(limits.workspace_high)
-        way_out = np.array(wander.way_out)
-        self._depth_m = float(np.linalg.norm(way_out))
-        self._out = way_out / self._depth_m
         self._freed = np.isin(AXES, task.axes).astype(float)
-        self._spread = np.array([wander.aside] * 3 + [*wander.rotation]) * self._freed
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
-        self._goal = geometry.IDENTITY
-        self._waypoint = geometry.IDENTITY
-        self._target = geometry.IDENTITY
+        self._waypoint = self._target = geometry.IDENTITY
 
+    @abstractmethod
     def begin_episode(self, arm: ArmState) -> None:
-        """The arm stands at the goal: remember it, and go straight out."""
-        self._goal = arm.pose_base_tcp
-        self._target = geometry.IDENTITY
-        self._waypoint = self._clear()
+        """The arm stands where the episode starts."""
+
+    @abstractmethod
+    def _draw(self) -> Array:
+        """A waypoint `(7,)` at random."""
+
+    @abstractmethod
+    def _surely(self) -> Array:
+        """One that is always inside the workspace."""
 
     def act(self, arm: ArmState) -> Array:
         """The action along all axes `(6,)` towards the current waypoint: 0 along those that the
@@ -73,16 +71,56 @@ class GoalExplorer:
         return geometry.pose_delta(arm.target_base_tcp, self._waypoint) * self._freed
 
     def _choose(self) -> Array:
-        """The next waypoint `(7,)`, inside the workspace; where none is found, the end of the way
-        out.
-        """
+        """The next waypoint `(7,)`, inside the workspace."""
         for _ in range(TRIES):
             pose = self._draw()
             if (pose[:3] >= self._low).all() and (pose[:3] <= self._high).all():
                 return pose
-        return self._clear()
+        return self._surely()
 
-    def _clear(self) -> Array:
+
+class SceneExplorer(Explorer):
+    """Looks around: everywhere that the task's `look_around` states."""
+
+    def __init__(self, task: Task, around: StartPose, limits: ArmLimits, rng: np.random.Generator):
+        super().__init__(task, limits, rng)
+        self._around = around
+        self._start = geometry.IDENTITY
+
+    def begin_episode(self, arm: ArmState) -> None:
+        """Set off from where the arm stands."""
+        self._start, self._target = arm.pose_base_tcp, geometry.IDENTITY
+        self._waypoint = self._choose()
+
+    def _draw(self) -> Array:
+        return sample_start(self._around, self._rng)
+
+    def _surely(self) -> Array:
+        return self._start
+
+
+class GoalExplorer(Explorer):
+    """Wanders about the goal: out along the approach first, then at random.
+
+    Half of the waypoints are close to the entrance, where accuracy counts; the others fill the
+    space that the task's `wander` states.
+    """
+
+    def __init__(self, task: Task, wander: Wander, limits: ArmLimits, rng: np.random.Generator):
+        super().__init__(task, limits, rng)
+        self._wander, way_out = wander, np.array(wander.way_out)
+        self._depth_m = float(np.linalg.norm(way_out))
+        self._out = way_out / self._depth_m
+        self._spread = np.array([wander.aside] * 3 + [*wander.rotation]) * self._freed
+        self._goal = geometry.IDENTITY
+
+    def begin_episode(self, arm: ArmState) -> None:
+        """The arm stands at the goal: remember it, and go straight out."""
+        self._goal = arm.pose_base_tcp
+        self._target = geometry.IDENTITY
+        self._waypoint = self._surely()
+
+    def _surely(self) -> Array:
         """Where the tool is free, straight out of the goal."""
         return self._at(np.zeros(6), CLEAR_M)
 

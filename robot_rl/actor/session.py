@@ -101,12 +101,14 @@ class RecordingSession:
         fails: Callable[[EpisodeSummary], bool] = lambda summary: False,
         each: Callable[[Step], None] = lambda step: None,
         idle: Callable[[float], None] = lambda waited_s: None,
+        seed: int | None = None,
     ) -> tuple[EpisodeSummary, list[Mark]]:
         """One episode that the operator drives: what it came to, and the marks on it.
 
         It begins when they first move the arm; until then `idle` is told, in every period, for how
         long [s] nobody has, and what it raises ends the wait. One that `fails` does not count,
-        whatever is said. `each` is shown every step.
+        whatever is said. `each` is shown every step. `seed` is that of an episode in whose scene this
+        one is; without it, it has a new one.
         """
         summary = self.play(
             episode,
@@ -114,7 +116,7 @@ class RecordingSession:
             self._intervention,
             each=each,
             idle=idle,
-            seed=self._seed(),
+            seed=self.new_seed() if seed is None else seed,
             provenance=Provenance.DEMO,
         )
         marks = self.marks.end(episode, discarded=summary.discarded, failed=fails(summary))
@@ -172,5 +174,6 @@ class RecordingSession:
     def _nothing(self, observation: Observation) -> Array:
         return np.zeros(self.env.space_spec.action_size, np.float32)
 
-    def _seed(self) -> int:
+    def new_seed(self) -> int:
+        """Of the next scene and start pose."""
         return int(self.rng.integers(2**31))

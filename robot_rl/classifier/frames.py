@@ -37,6 +37,7 @@ from robot_rl.dataset.outcomes import LabelledEpisode
 from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_of
 from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import (
+    BY_ITSELF,
     Array,
     ConfigError,
     DataError,
@@ -145,7 +146,7 @@ class Told:
                 label[i] = bool(self.answers[index])
                 hard[i] = self.answers[index] is False
         spoken = self.label.said is not None or self.label.is_demonstration
-        unspoken = (judge == LEARNED and not spoken) or self.label.authors <= {Provenance.SCRIPT}
+        unspoken = (judge == LEARNED and not spoken) or self.label.authors <= BY_ITSELF
         return Frames(
             key,
             sitting,
@@ -170,6 +171,8 @@ class Told:
         if self.label.authors <= {Provenance.SCRIPT}:
             away = times - times[0] > LEAVING_S
             return label, away, away
+        if self.label.authors <= {Provenance.LOOK}:  # nothing has begun yet
+            return label, ~label, hard
         # the moment before an end may show either, unless the judge is exact, and what follows a
         # success that was found afterwards is not of the episode
         margin = 0.0 if judge == TRUTH or self.label.has_failed else MARGIN_S

@@ -16,7 +16,7 @@ from robot_rl.types import AXES, ArmLimits, Compliance
 from robot_rl.types.files import SHARED
 
 if TYPE_CHECKING:
-    from robot_rl.types.files import ArmConfig, Backward, Hardware, Task, Wander
+    from robot_rl.types.files import ArmConfig, Backward, Hardware, StartPose, Task, Wander
 
 NO_WANDER = (
     "has no `wander`: after a demonstration the arm does not move about the goal, and an encoder"
@@ -69,12 +69,7 @@ def task_problems(task: "Task") -> Iterator[Problem]:
             f"= {list(task.pose_tcp_tool)} does not end in a unit quaternion xyzw",
         )
     for i, start in enumerate(task.start):
-        yield from beyond(("start", i, "pose_base_tool"), start.pose_base_tool[:3], _REACH)
-        if not is_unit(start.pose_base_tool[3:]):
-            wrong = f"= {list(start.pose_base_tool)} does not end in a unit quaternion xyzw"
-            yield ("start", i, "pose_base_tool"), wrong
-        yield from beyond(("start", i, "translation"), start.translation, _HALF_WIDTH[0])
-        yield from beyond(("start", i, "rotation"), start.rotation, _HALF_WIDTH[1])
+        yield from _pose_problems(start, "start", i)
     yield from _action_problems(task)
     yield from beyond(("retreat",), task.retreat, _WAY_OUT)
     if task.backward is not None:
@@ -83,6 +78,10 @@ def task_problems(task: "Task") -> Iterator[Problem]:
         yield from beyond(("max_drift",), task.max_drift, MAX_DRIFT)
     if task.wander is not None:
         yield from _wander_problems(task.wander)
+    if task.look_around is not None:
+        yield from _pose_problems(task.look_around, "look_around")
+        if len(task.start) > 1:
+            yield ("look_around",), f"is for one arm, and the task is for {len(task.start)}"
     for name, law in _laws(task):
         for place, message in compliance_problems(law):
             yield (name, *place), message
@@ -95,6 +94,16 @@ def task_problems(task: "Task") -> Iterator[Problem]:
                 yield (name, "name"), message
             for place, message in option_problems(kind, use):
                 yield (name, "options", *place), message
+
+
+def _pose_problems(start: "StartPose", *place: str | int) -> Iterator[Problem]:
+    """What is wrong with a pose and its ranges, which stand at a place of the task's file."""
+    yield from beyond((*place, "pose_base_tool"), start.pose_base_tool[:3], _REACH)
+    if not is_unit(start.pose_base_tool[3:]):
+        wrong = f"= {list(start.pose_base_tool)} does not end in a unit quaternion xyzw"
+        yield (*place, "pose_base_tool"), wrong
+    yield from beyond((*place, "translation"), start.translation, _HALF_WIDTH[0])
+    yield from beyond((*place, "rotation"), start.rotation, _HALF_WIDTH[1])
 
 
 def _action_problems(task: "Task") -> Iterator[Problem]:
@@ -125,8 +134,9 @@ def _backward_problems(task: "Task", back: "Backward") -> Iterator[Problem]:
     if task.manual_reset:
         why = "with a way back nobody is asked before each episode: say it in backward.manual_reset"
         yield ("manual_reset",), f"= {task.manual_reset!r}: {why}"
-    if task.wander is not None:
-        yield ("wander",), "does not go together with a way back: leave one of them out"
+    for name in ("wander", "look_around"):
+        if getattr(task, name) is not None:
+            yield (name,), "does not go together with a way back: leave one of them out"
     if back.keeps_grip and "moved" not in task.grippers:
         yield ("backward", "keeps_grip"), "= True, and the task moves no gripper"
     scene = driver_here("sim/scenes", task.scene.name) if task.scene is not None else None

@@ -19,6 +19,7 @@ COLOURS = {
     Provenance.HUMAN: (240, 140, 30),
     Provenance.DEMO: (60, 160, 90),
     Provenance.SCRIPT: (150, 110, 180),
+    Provenance.LOOK: (190, 165, 210),
 }
 """RGB of the frame around an observation: who brought it about."""
 

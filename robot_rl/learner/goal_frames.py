@@ -91,15 +91,22 @@ def _known_goals(
         else:
             way = outcome[: shown + 1]
             yield scene, way, _goals_in(way, meant(way, said_late_s), spec)
-    # the newest successful demonstration: the wandering behind it begins where it has ended
+    # the newest successful demonstration: the wandering behind it begins where it has ended; and
+    # the newest looking around: the demonstration behind it says where the hand goes first
     reached: Sequence[Step] = ()
+    seen: Sequence[Step] = ()
     for episode in _episodes(steps):
         first, last = episode[0], episode[-1]
-        if first.provenance == Provenance.DEMO:
+        if first.provenance == Provenance.LOOK:
+            seen = episode
+        elif first.provenance == Provenance.DEMO:
             scene += 1
             if last.success:
                 reached = episode
-                yield scene, episode, _goals_in(episode, meant(episode, said_late_s), spec)
+                goals = _goals_in(episode, meant(episode, said_late_s), spec)
+                yield scene, episode, goals
+                if seen and seen[0].episode == first.episode - 1:
+                    yield scene, seen, goals[:1] * len(seen)
         elif first.provenance == Provenance.SCRIPT:
             follows = bool(reached) and reached[-1].episode == first.episode - 1
             goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)

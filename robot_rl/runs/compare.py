@@ -25,7 +25,7 @@ from robot_rl.runs.progress import Display
 from robot_rl.stream.codec import space_hash
 from robot_rl.types import ConfigError
 
-OWN = ("name", "description", "defaults", "wander", "reward", "grippers")
+OWN = ("name", "description", "defaults", "wander", "look_around", "reward", "grippers")
 """Of a task: what may differ between two runs that are compared (which grippers move is looked at
 with the spaces).
 """

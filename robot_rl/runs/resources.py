@@ -37,8 +37,10 @@ def check_resources(folder: RunFolder) -> str:
     replay = OVERHEAD * settings.steps * memory.step_bytes(space, learner)
     # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if
     # it is renewed
-    length = folder.load_task().max_steps
-    pretraining = settings.demos * (length + settings.wander_steps)
+    task = folder.load_task()
+    length = task.max_steps
+    by_itself = (1 + (task.look_around is not None)) * settings.wander_steps
+    pretraining = settings.demos * (length + by_itself)
     if spec_for(learner, space).renewed:  # own steps are what the demonstrations leave of the run's
         pretraining = max(
             pretraining, min(settings.steps, pretraining + learner.pretrain.renew_episodes * length)

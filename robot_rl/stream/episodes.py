@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from robot_rl.types import ActorStream, Mark, MarkKind, Provenance, RecordId, Step
+from robot_rl.types import BY_ITSELF, ActorStream, Mark, MarkKind, Provenance, RecordId, Step
 
 OUTCOMES = (MarkKind.SUCCESS, MarkKind.FAILURE, MarkKind.DENY)
 """The operator's words on how an episode came out."""
@@ -169,7 +169,7 @@ class EpisodeLabel:
         What was taken back is neither. A failed demonstration is always discarded, and is a
         failure.
         """
-        if self.authors <= {Provenance.SCRIPT}:
+        if self.authors <= BY_ITSELF:
             return False
         ended = self.end in ("terminated", "truncated") or self.said is not None or self.succeeded
         return ended and (self.counts or (self.is_demonstration and not self.succeeded))

@@ -20,6 +20,7 @@ from robot_rl.types.arm import (
     Load,
 )
 from robot_rl.types.data import (
+    BY_ITSELF,
     DIRECTION,
     DRIVER_FAULTS,
     JUDGE_NUMBERS,

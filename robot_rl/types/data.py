@@ -96,12 +96,19 @@ def goes_back(observation: Observation) -> bool:
 
 
 class Provenance(IntEnum):
-    """Who acted in a step."""
+    """Who acted in a step. The arm by itself: SCRIPT wanders about a goal that it has reached, LOOK
+    looks around before a demonstration in the same scene.
+    """
 
     POLICY = 0
     HUMAN = 1
     DEMO = 2
     SCRIPT = 3
+    LOOK = 4
+
+
+BY_ITSELF = frozenset((Provenance.SCRIPT, Provenance.LOOK))
+"""The authors of episodes in which nobody tries the task: their frames are for encoder and judge."""
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,38 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(
     )
 
 
+def test_before_each_demonstration_the_arm_looks_around_in_its_scene(
+    lockstep_arm, tmp_path, monkeypatch
+):
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
+    task = replace(TASK, look_around=replace(TASK.start[0], translation=(0.03, 0.03, 0.02)))
+    env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
+    teleop = Teleop(Options(), Given(task=task, world=env.world, mode="demonstrate"))
+    sockets: list[np.ndarray] = []
+    reset = env.reset
+
+    def watched(**given):
+        observation, info = reset(**given)
+        assert env.world is not None
+        sockets.append(env.world.latest.goal_base_tcp.copy())
+        return observation, info
+
+    monkeypatch.setattr(env, "reset", watched)
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        recorder = DemoRecorder(RecordingSession(env, Operator(teleop), log, seed=0))
+        recorder.record(2, wander_steps=10)
+        assert recorder.tally.successes == recorder.tally.attempts == 2
+        recorded = list(log.read())
+    env.close()
+    authors = [step.provenance for step in recorded if step.index == 0]
+    assert authors == [Provenance.LOOK, Provenance.DEMO, Provenance.SCRIPT] * 2
+    assert sum(step.provenance == Provenance.LOOK for step in recorded) == 2 * 11
+    for look, demo, wander in (sockets[:3], sockets[3:]):
+        np.testing.assert_allclose(look, demo, atol=1e-9)
+        np.testing.assert_allclose(look, wander, atol=1e-9)
+    assert np.linalg.norm(sockets[0] - sockets[3]) > 1e-4
+
+
 def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(
     lockstep_arm, desk, tmp_path
 ):

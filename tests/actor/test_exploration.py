@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from robot_rl import config, geometry
-from robot_rl.actor.exploration import GoalExplorer
-from robot_rl.config import Wander
+from robot_rl.actor.exploration import GoalExplorer, SceneExplorer
+from robot_rl.config import StartPose, Wander
 from robot_rl.sim.socket import Socket
 from robot_rl.types import ArmState, Array, Fault
 
@@ -102,3 +102,24 @@ def test_it_goes_along_the_axes_that_the_task_frees_alone_and_covers_them():
     assert np.abs(path[:, 0]).max() > 0.03 and np.abs(path[:, 5]).max() > 0.2
     still = np.all(np.abs(np.diff(path, axis=0)) < 1e-4, axis=1)
     assert not (still[1:] & still[:-1]).any(), "it waits for what it cannot reach"
+
+
+def test_who_looks_around_sees_from_everywhere_that_the_task_states_and_leaves_no_workspace():
+    task = config.load_task("peg_insert")
+    low, high = np.array(LIMITS.workspace_low), np.array(LIMITS.workspace_high)
+    middle = np.array([high[0], 0.0, 0.15])  # half of it is out of reach
+    around = StartPose((*middle, 1.0, 0.0, 0.0, 0.0), (0.08, 0.06, 0.04), (0.0, 0.0, 0.6))
+    looker = SceneExplorer(task, around, LIMITS, np.random.default_rng(0))
+    scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+    target = np.array([*(middle - [0.04, 0.0, 0.0]), 1.0, 0.0, 0.0, 0.0])
+    start, path = target, []
+    looker.begin_episode(state(target))
+    for _ in range(4000):
+        target = geometry.pose_move(target, looker.act(state(target)) * scale)
+        path.append(target)
+    places = np.array(path)[:, :3]
+    turns = np.array([geometry.pose_delta(start, pose)[5] for pose in path])
+    assert (places >= low - 1e-6).all() and (places <= high + 1e-6).all()
+    assert (np.abs(places - middle) <= [0.08 + 1e-6, 0.06 + 1e-6, 0.04 + 1e-6]).all()
+    assert np.ptp(places, axis=0) == pytest.approx([0.08, 0.12, 0.08], abs=0.012)
+    assert np.ptp(turns) == pytest.approx(1.2, abs=0.1)

@@ -84,6 +84,12 @@ def test_wandering_away_from_a_goal_shows_none_once_it_has_left():
     assert text == "." * 21 + "h" * 9 and learnt.unspoken and not learnt.timed_out
 
 
+def test_before_a_demonstration_nothing_shows_success():
+    around = [step(0, i, provenance=Provenance.LOOK) for i in range(30)]
+    text, learnt = labels(around, "operator")
+    assert text == "0" * 30 and learnt.unspoken and not learnt.timed_out
+
+
 def test_what_follows_a_success_that_is_over_is_hard_among_outcomes():
     said = [step(0, i, reward=float(10 <= i < 20)) for i in range(40)]
     text, learnt = labels(said, "")

@@ -108,6 +108,27 @@ def test_labels_are_the_goal_seen_from_the_tool_wherever_the_episode_started() -
     assert frames.scenes.tolist() == [0] * 12
 
 
+def test_who_looks_around_learns_from_the_demonstration_behind_where_the_hand_goes_first() -> None:
+    spec, demo, poses = with_a_hand(ORDERS, HELD)
+    rng = np.random.default_rng(3)
+    # from the same start: what is observed is relative to that
+    around = [poses[0]] + [random_pose(rng) for _ in range(5)]
+    seen = [
+        replace(step, observation={**step.observation, "state/gripper": np.zeros(3, np.float32)})
+        for step in episode(around, poses[11], Provenance.LOOK, number=4)
+    ]
+    shown = [replace(step, episode=5) for step in demo]
+    frames = goal_frames([*seen, *shown], spec)
+    wanted = [geometry.pose_delta(pose, poses[5]) for pose in around]
+    np.testing.assert_allclose(frames.goals[12:], wanted, atol=1e-5)
+    assert frames.scenes.tolist() == [0] * 18
+    # the demonstration was taken back, or has failed: it says nothing
+    elsewhere = [replace(step, episode=7) for step in demo]
+    failed = [replace(step, success=False) for step in shown]
+    assert len(goal_frames([*seen, *elsewhere], spec).goals) == 12
+    assert len(goal_frames([*seen, *failed, *elsewhere], spec).goals) == 12
+
+
 def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_meant() -> None:
     """They have let go by the time they say it, and the tool has gone back; the wandering begins
     there.
