@@ -115,7 +115,7 @@ class Misses:
         if miss.phase == len(phases) - 1:
             if _lets_go(phases):
                 phase = replace(phase, near_m=_near_m(phases))
-            else:  # it may press beyond the goal, a near miss must not
+            elif not phase.arm:  # it may press beyond the goal, a near miss must not
                 phase = replace(phase, pose=goal)
         if self._steps == 1:  # what comes before may follow what moves, as a drawer's handle
             self._to_last = geometry.pose_delta(phase.pose, last.pose)
