@@ -23,6 +23,9 @@ from robot_rl.networks.policy import PolicySpec
 from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
+TOUCHED_M = 0.05
+"""A hand that closes on nothing so near to where it takes hold later may have moved the thing [m]."""
+
 
 @dataclass(frozen=True)
 class GoalFrames:
@@ -122,7 +125,8 @@ def _goals_in(
 ) -> list[list[Array] | None]:
     """For each step of an episode where each arm goes: where its hand takes hold or lets go next, at
     last where the success was meant, its `end`. Of a failure, which has none, only where hands take
-    hold; None behind that.
+    hold; None behind that. None as well before a hand has closed on nothing beside what it takes hold
+    of later, which lay elsewhere then, maybe.
     """
     nexts: list[Array | None] = [*_poses(end, spec)] if end else [None] * len(spec.pose_keys)
     goals: list[list[Array] | None] = []
@@ -143,9 +147,17 @@ def _goals_in(
                 else holds[place - 1 : place, arm]
             )
             until[number] = place
+            here, wanted = _poses(step, spec)[arm], nexts[arm]
             if held.any() and (end is not None or order == CLOSE):
-                nexts[arm] = _poses(step, spec)[arm]
+                nexts[arm] = here
+            elif order == CLOSE and wanted is not None and _is_near(here, wanted):
+                nexts[arm] = None
     return goals[::-1]
+
+
+def _is_near(pose: Array, goal: Array) -> bool:
+    """Whether a hand that closes there may move what lies at its goal."""
+    return float(np.linalg.norm(pose[:3] - goal[:3])) < TOUCHED_M
 
 
 def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:

@@ -168,6 +168,7 @@ def with_a_hand(
         ActionSpec(("panda.x", "panda.y", "hand"), (2,)),
     )
     poses = [random_pose(rng) for _ in range(12)]
+    poses[1][0] += 0.2  # where it closes on nothing, nothing is
     steps = [
         replace(
             step,
@@ -194,6 +195,20 @@ def test_until_a_hand_takes_hold_or_lets_go_the_goal_is_where_it_will() -> None:
     wanted = [geometry.pose_delta(poses[i], poses[goal]) for i, goal in enumerate(expected)]
     np.testing.assert_allclose(frames.goals, wanted, atol=1e-5)
     np.testing.assert_array_equal(frames.told[:, 0], np.arange(12))
+
+
+def test_before_a_hand_closed_on_nothing_beside_the_thing_nobody_knows_where_that_was() -> None:
+    """It may have been pushed away; a hand that closes far from it has not."""
+    spec, steps, poses = with_a_hand(ORDERS, HELD)
+    for away, known in ((0.03, range(1, 12)), (0.2, range(12))):
+        beside = poses[5].copy()
+        beside[0] += away
+        seen = geometry.pose_delta(poses[0], beside).astype(np.float32)
+        moved = [
+            replace(s, observation={**s.observation, "state/tcp_pose": seen}) if s.index == 1 else s
+            for s in steps
+        ]
+        assert goal_frames(moved, spec).told[:, 0].tolist() == list(known)
 
 
 def test_an_outcome_teaches_where_success_was_shown_and_a_failure_where_a_hand_took_hold() -> None:
