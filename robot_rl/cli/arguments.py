@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import field, fields, make_dataclass, replace
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 
@@ -17,7 +17,6 @@ from robot_rl.config.run_folder import RunFolder, run_path
 from robot_rl.machine.validation import nearest
 from robot_rl.types import ConfigError
 
-T = TypeVar("T")
 DEFAULT_TASK = "peg_insert"
 DEFAULT_HARDWARE = "sim_panda"
 A_RUN = "Folder of a run, or its name in runs/"
@@ -82,7 +81,7 @@ def parse_run(verb: str, command: Callable[..., Any], arguments: Sequence[str]) 
     if said["resume"]:
         defaults = options_of(RunFolder(run_path(said["resume"])))
     else:
-        defaults = with_task_defaults(said["task"], TrainConfig())
+        defaults = with_task_defaults(said["task"], replace(TrainConfig(), obs=said["options"].obs))
     defaults = for_algorithm(defaults, arguments)
     return command(**parse(verb, said_to(command, defaults), arguments))
 
@@ -121,12 +120,15 @@ def brief(cls: type, shown: Collection[str], prefix: str = "") -> type:
     return make_dataclass(cls.__name__, changed, bases=(cls,), frozen=True)
 
 
-def with_task_defaults(task: str, options: T) -> T:
-    """Run options as the task file wants them. Raises ConfigError with every default that is none,
-    with its line.
+def with_task_defaults(task: str, options: Any) -> Any:
+    """Run options as the task file wants them; from state, which has no pictures, without its encoder.
+    Raises ConfigError with every default that is none, with its line.
     """
     loaded, problems = config.load_task(task), []
-    for key, value in loaded.defaults.items():
+    wanted = dict(loaded.defaults)
+    if options.obs == "state":
+        wanted.pop("learner.encoder", None)
+    for key, value in wanted.items():
         try:
             options = config.apply_overrides(options, {key: value}, source="")
         except ConfigError as error:

@@ -55,7 +55,8 @@ class TrainConfig:
             taken over. Their steps count as this run's.
         wander_steps: How many steps follow each demonstration in which the arm moves by itself, if
             there is an encoder that is pretrained on what the cameras see meanwhile, and if the
-            task allows it (`wander`).
+            task allows it (`wander`); so many come before it, too, if it allows that
+            (`look_around`).
         clock: With lockstep, simulated time stands still while the program thinks; real is the
             clock of a real arm.
         name: Name of the run's folder in runs/; task, obs, seed and time, if not said.
@@ -122,7 +123,8 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     if learner.encoder_weights:  # found from everywhere
         learner = replace(learner, encoder_weights=str(Path(learner.encoder_weights).resolve()))
     collecting = collecting_steps(judged, options.outcomes)
-    wanders = options.obs == "pixels" and learner.pretrains and loaded.wander is not None
+    by_itself = loaded.wander is not None or loaded.look_around is not None
+    wanders = options.obs == "pixels" and learner.pretrains and by_itself
     with gathered(problems):
         # in one go: none of them twice
         desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))

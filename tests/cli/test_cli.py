@@ -16,7 +16,7 @@ import pytest
 
 from robot_rl import cli, config
 from robot_rl.cli import verbs
-from robot_rl.cli.arguments import FIRST, choose_arm, choose_arms
+from robot_rl.cli.arguments import FIRST, choose_arm, choose_arms, parse_run
 from robot_rl.cli.ask import texts
 from robot_rl.config.run_folder import run_path
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError, StoppedError
@@ -252,6 +252,17 @@ def test_the_command_line_goes_before_the_task_and_the_task_before_the_code(
     assert cli.main(["train", "peg_insert", "--seed", "6"]) == 0
     options = trained[0][1]
     assert (options.demos, options.seed, options.hardware) == (7, 6, "sim_panda")
+
+
+@pytest.mark.parametrize(
+    ("said", "encoder"),
+    [((), "goal"), (("--obs", "state"), "auto"), (("--learner.encoder", "none"), "none")],
+)
+def test_from_state_no_task_asks_for_pictures(said: tuple[str, ...], encoder: str) -> None:
+    def verb(task: str, resume: str = "", *, options: Any) -> Any:
+        return options
+
+    assert parse_run("train", verb, ["--task", "drawer", *said]).learner.encoder == encoder
 
 
 def test_a_wrong_default_of_a_task_names_the_task(
