@@ -10,17 +10,15 @@ from robot_rl.tools.contracts import check_driver
 from robot_rl.types import OperatorCommand
 from tests.sim.player import Player
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "stack_cube"
 BLOCK = np.array([0.5, 0.12])
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for kind in ("tasks", "scenes"):
-        (tmp_path / kind).mkdir()
-        shutil.copy(EXAMPLES / kind / "stack_cube.py", tmp_path / kind)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    copy = shutil.copytree(EXAMPLE, tmp_path / "mine")
+    monkeypatch.chdir(copy)
+    return copy
 
 
 def test_outcomes_are_what_the_operator_says_and_let_go_of_the_cube_elsewhere(folder):
