@@ -198,9 +198,9 @@ class Options:
     """obs: what the policy sees. only: these variants. seeds: of the trainings. steps: of each; 0:
     the task's default. judge: in place of the task's own; "simulator" is the truth. episodes: of
     each evaluation. jobs: trainings at a time; with more than one the wall times are upper bounds.
-    sampled: evaluate what is trained once more, with the policies'
-    own noise. weights: file with the published weights of the ResNet-10. name: of the folder in
-    runs/. out: of page and picture. list, summarise: run nothing.
+    sampled: evaluate what is trained once more, with the policies' own noise. weights: file with
+    the published weights of the ResNet-10. name: of the folder in runs/. out: of page and picture.
+    list, summarise: run nothing.
     """
 
     obs: ObsKind = "pixels"

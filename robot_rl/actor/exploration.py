@@ -34,11 +34,12 @@ class Explorer(ABC):
         self._low, self._high = np.array(limits.workspace_low), np.array(limits.workspace_high)
         self._freed = np.isin(AXES, task.axes).astype(float)
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
-        self._waypoint = self._target = geometry.IDENTITY
+        self._start = self._waypoint = self._target = geometry.IDENTITY
 
-    @abstractmethod
     def begin_episode(self, arm: ArmState) -> None:
-        """The arm stands where the episode starts."""
+        """The arm stands where the episode starts: remember it, and set off from there."""
+        self._start, self._target = arm.pose_base_tcp, geometry.IDENTITY
+        self._waypoint = self._surely()
 
     @abstractmethod
     def _draw(self) -> Array:
@@ -46,7 +47,7 @@ class Explorer(ABC):
 
     @abstractmethod
     def _surely(self) -> Array:
-        """One that is always inside the workspace."""
+        """One that is always inside the workspace: the first."""
 
     def act(self, arm: ArmState) -> Array:
         """The action along all axes `(6,)` towards the current waypoint: 0 along those that the
@@ -85,12 +86,6 @@ class SceneExplorer(Explorer):
     def __init__(self, task: Task, around: StartPose, limits: ArmLimits, rng: np.random.Generator):
         super().__init__(task, limits, rng)
         self._around = around
-        self._start = geometry.IDENTITY
-
-    def begin_episode(self, arm: ArmState) -> None:
-        """Set off from where the arm stands."""
-        self._start, self._target = arm.pose_base_tcp, geometry.IDENTITY
-        self._waypoint = self._choose()
 
     def _draw(self) -> Array:
         return sample_start(self._around, self._rng)
@@ -100,7 +95,7 @@ class SceneExplorer(Explorer):
 
 
 class GoalExplorer(Explorer):
-    """Wanders about the goal: out along the approach first, then at random.
+    """Wanders about the goal, where its episode starts: out along the approach first, then at random.
 
     Half of the waypoints are close to the entrance, where accuracy counts; the others fill the
     space that the task's `wander` states.
@@ -112,13 +107,6 @@ class GoalExplorer(Explorer):
         self._depth_m = float(np.linalg.norm(way_out))
         self._out = way_out / self._depth_m
         self._spread = np.array([wander.aside] * 3 + [*wander.rotation]) * self._freed
-        self._goal = geometry.IDENTITY
-
-    def begin_episode(self, arm: ArmState) -> None:
-        """The arm stands at the goal: remember it, and go straight out."""
-        self._goal = arm.pose_base_tcp
-        self._target = geometry.IDENTITY
-        self._waypoint = self._surely()
 
     def _surely(self) -> Array:
         """Where the tool is free, straight out of the goal."""
@@ -140,4 +128,4 @@ class GoalExplorer(Explorer):
         """
         aside = spread[:3] - (spread[:3] @ self._out) * self._out
         move = np.concatenate([aside + (self._depth_m + height_m) * self._out, spread[3:]])
-        return geometry.pose_move(self._goal, move)
+        return geometry.pose_move(self._start, move)

@@ -69,13 +69,12 @@ def record_demos(
     try:
         with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
             recorder = DemoRecorder(sitting, review=review)
+            seconds = settings.wander_steps / task.rate_hz
             if settings.wander_steps and task.look_around is not None:
-                seconds = settings.wander_steps / task.rate_hz
                 display.say(
                     f"before each demonstration the arm looks around by itself, for {seconds:.0f} s"
                 )
             if settings.wander_steps and task.wander is not None:
-                seconds = settings.wander_steps / task.rate_hz
                 display.say(f"after each demonstration the arm moves by itself about the goal, for {seconds:.0f} s, "
                             "where the task allows it; --wander-steps 0 switches that off")  # fmt: skip
             elif (

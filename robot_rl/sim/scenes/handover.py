@@ -20,7 +20,6 @@ from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
     approach,
-    hold_on,
     opening,
     slippery,
     tcp_pose,
@@ -251,13 +250,17 @@ def _at(x: float, y: float) -> Array:
     return np.array([x, y, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
+def _along(data: mujoco.MjData) -> Array:
+    """The bar's axis `(3,)`, away from the left arm."""
+    axis: Array = data.body("bar").xmat.reshape(3, 3)[:, 0].copy()
+    return axis if axis[0] >= 0.0 else -axis
+
+
 def _ends(data: mujoco.MjData) -> tuple[Array, Array]:
     """The poses `(7,)` of fingertips that point down around the bar: the left arm's at the end that
     is nearer to it, the right arm's at the other.
     """
-    bar = data.body("bar")
-    along = bar.xmat.reshape(3, 3)[:, 0].copy()
-    along *= 1.0 if along[0] >= 0.0 else -1.0
+    bar, along = data.body("bar"), _along(data)
     yaw = math.atan2(along[1], along[0])
     near, far = bar.xpos - GRIP_M * along, bar.xpos + GRIP_M * along
     return (
@@ -273,11 +276,11 @@ def _is_open(data: mujoco.MjData, arm: int) -> bool:
 
 def _is_between(data: mujoco.MjData, arm: int) -> bool:
     """Whether an arm's half of the bar is between its fingertips."""
-    place = hold_on(data, "bar", arm)[:3]
-    way = float(data.body("bar").xmat.reshape(3, 3)[0, 0])  # along x, or against it
-    along = math.copysign(1.0, way) * (1 if arm == RIGHT else -1) * float(place[0])
-    aside = float(np.linalg.norm(place[1:]))
-    return HOLD_M[0] <= along <= HOLD_M[1] and aside <= HOLD_RADIUS_M
+    place, half = tcp_pose(data, arm)[:3] - data.body("bar").xpos, _along(data)
+    half *= 1.0 if arm == RIGHT else -1.0
+    far = float(place @ half)
+    aside = float(np.linalg.norm(place - far * half))
+    return HOLD_M[0] <= far <= HOLD_M[1] and aside <= HOLD_RADIUS_M
 
 
 def _is_shut(data: mujoco.MjData, arm: int) -> bool:
