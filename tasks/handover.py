@@ -51,6 +51,20 @@ TASK = Task(
             "mark_range_m": 0.02,
         },
     ),
+    # Left: over where the bar may lie; right: about where it is handed over. Both as high as empty
+    # hands do not touch what stands there
+    look_around=(
+        StartPose(
+            pose_base_tool=(BAR[0] - 0.03, BAR[1], 0.10, 1.0, 0.0, 0.0, 0.0),
+            translation=(0.06, 0.09, 0.05),
+            rotation=(0.0, 0.0, 0.8),
+        ),
+        StartPose(
+            pose_base_tool=(0.36, 0.0, 0.13, 1.0, 0.0, 0.0, 0.0),
+            translation=(0.06, 0.06, 0.03),
+            rotation=(0.0, 0.0, 0.4),
+        ),
+    ),
     rate_hz=10.0,
     max_steps=320,  # twice what the scripted operator takes
     image_size=(128, 128),
@@ -79,6 +93,7 @@ TASK = Task(
     defaults={
         "hardware": "sim_two_pandas",
         "steps": 18_000,
+        "wander_steps": 60,
         # 140 to 200 steps to the only reward there is
         "learner.agent.discount": 0.99,
         "learner.agent.n_step": 5,

@@ -58,10 +58,12 @@ TASK = Task(
     # touch the table
     wander=Wander(way_out=(0.014, 0.0, 0.0), height=0.04, aside=0.012, rotation=(0.0, 0.0, 0.15)),
     # Over where the plug may lie, high enough for a hand that holds nothing
-    look_around=StartPose(
-        pose_base_tool=(*PLUG, 0.10, 1.0, 0.0, 0.0, 0.0),
-        translation=(0.08, 0.08, 0.05),
-        rotation=(0.0, 0.0, 0.8),
+    look_around=(
+        StartPose(
+            pose_base_tool=(*PLUG, 0.10, 1.0, 0.0, 0.0, 0.0),
+            translation=(0.08, 0.08, 0.05),
+            rotation=(0.0, 0.0, 0.8),
+        ),
     ),
     rate_hz=10.0,
     max_steps=200,  # twice what the scripted operator takes

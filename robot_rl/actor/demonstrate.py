@@ -7,9 +7,11 @@ on where it was.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from robot_rl.actor.exploration import Explorer, GoalExplorer, SceneExplorer
 from robot_rl.actor.session import STOPPED, RecordingSession
@@ -20,7 +22,7 @@ from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.pause import LOOK_AGAIN_S, REFUSALS
 from robot_rl.stream.episodes import EpisodeLabel, EpisodeOf, episode_of
 from robot_rl.stream.log import StepLog
-from robot_rl.types import ActorStream, Mark, OperatorCommand, Provenance, Step, StoppedError
+from robot_rl.types import ActorStream, Array, Mark, OperatorCommand, Provenance, Step, StoppedError
 
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
@@ -106,15 +108,15 @@ class DemoRecorder:
         sitting.begin(self.tally.episodes)
         sitting.heard = self._hear
         self._setbacks = Setbacks(sitting.env, sitting.operator)
-        env, wander = sitting.env, sitting.env.task.wander
-        limits = tighten(env.hardware.arms[0].limits, env.task.limits)
-        self._wanderer = (
-            GoalExplorer(env.task, wander, limits, sitting.rng) if wander is not None else None
+        task, rng = sitting.env.task, sitting.rng
+        limits = [tighten(arm.limits, task.limits) for arm in sitting.env.hardware.arms]
+        self._wanderers = (
+            [GoalExplorer(task, task.wander, limits[0], rng)] if task.wander is not None else []
         )
-        around = env.task.look_around
-        self._looker = (
-            SceneExplorer(env.task, around, limits, sitting.rng) if around is not None else None
-        )
+        self._lookers = [
+            SceneExplorer(task, around, within, rng)
+            for around, within in zip(task.look_around, limits, strict=False)
+        ]
 
     def record(
         self,
@@ -134,17 +136,12 @@ class DemoRecorder:
         while self.tally.successes < successes:
             self._sitting.pass_gate()
             seed = self._sitting.new_seed()
-            if self._looker is not None and wander_steps:
-                self._look_around(self._looker, wander_steps, seed)
+            if self._lookers and wander_steps:
+                self._look_around(wander_steps, seed)
             success = self._demonstrate(seed)
             self._tell(successes)
-            if (
-                success
-                and (not self._review or self._kept())
-                and self._wanderer is not None
-                and wander_steps
-            ):
-                self._wander(self._wanderer, wander_steps)
+            if success and (not self._review or self._kept()) and self._wanderers and wander_steps:
+                self._wander(wander_steps)
             self._sitting.listen()  # also after the last one
             self._tell(successes)
             progress(self.tally.successes, self.tally.attempts)
@@ -193,21 +190,26 @@ class DemoRecorder:
     def _tell(self, wanted: int) -> None:
         self._sitting.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
 
-    def _wander(self, wanderer: Explorer, count: int) -> None:
+    def _wander(self, count: int) -> None:
         """An episode that starts where the demonstration ended, at the goal."""
         motion = "the arm moves about the goal by itself"
-        self._move_by_itself(wanderer, count, motion, Provenance.SCRIPT, keep_pose=True)
+        self._move_by_itself(self._wanderers, count, motion, Provenance.SCRIPT, keep_pose=True)
 
-    def _look_around(self, looker: Explorer, count: int, seed: int) -> None:
+    def _look_around(self, count: int, seed: int) -> None:
         """An episode in the scene in which the demonstration will be, from the same start."""
-        self._move_by_itself(
-            looker, count, "the arm looks around by itself", Provenance.LOOK, seed=seed
-        )
+        motion = "the arm looks around by itself"
+        self._move_by_itself(self._lookers, count, motion, Provenance.LOOK, seed=seed)
 
     def _move_by_itself(
-        self, explorer: Explorer, count: int, motion: str, author: Provenance, **options: Any
+        self,
+        explorers: Sequence[Explorer],
+        count: int,
+        motion: str,
+        author: Provenance,
+        **options: Any,
     ) -> None:
-        """An episode of `count` steps, if a person lets the arm move by itself.
+        """An episode of `count` steps, one of the `explorers` for each arm, if a person lets them
+        move by themselves.
 
         What they say meanwhile counts: stop ends it. So does taking hold of the device; the arm
         then holds until they say that it may go to the next start.
@@ -227,15 +229,20 @@ class DemoRecorder:
             marks=sitting.marks,
         )
 
+        def act(_: object) -> Array:
+            arms = zip(explorers, env.arm_states, strict=True)
+            return actions.pick(np.array([explorer.act(state) for explorer, state in arms]))
+
         def each(step: Step) -> None:
             if step.index == 0:
-                explorer.begin_episode(env.arm_states[0])
+                for explorer, state in zip(explorers, env.arm_states, strict=True):
+                    explorer.begin_episode(state)
             sitting.tell(phase="wandering", reason=motion)
             self.tally.add(self._log.own, step)
 
         summary = sitting.play(
             episode,
-            lambda observation: actions.pick(explorer.act(env.arm_states[0])),
+            act,
             onlooker,
             each=each,
             most=count,

@@ -78,10 +78,13 @@ def task_problems(task: "Task") -> Iterator[Problem]:
         yield from beyond(("max_drift",), task.max_drift, MAX_DRIFT)
     if task.wander is not None:
         yield from _wander_problems(task.wander)
-    if task.look_around is not None:
-        yield from _pose_problems(task.look_around, "look_around")
-        if len(task.start) > 1:
-            yield ("look_around",), f"is for one arm, and the task is for {len(task.start)}"
+    for i, around in enumerate(task.look_around):
+        yield from _pose_problems(around, "look_around", i)
+    if task.look_around and len(task.look_around) != len(task.start):
+        yield (
+            ("look_around",),
+            f"is for {len(task.look_around)} arms, and the task is for {len(task.start)}",
+        )
     for name, law in _laws(task):
         for place, message in compliance_problems(law):
             yield (name, *place), message
@@ -135,7 +138,7 @@ def _backward_problems(task: "Task", back: "Backward") -> Iterator[Problem]:
         why = "with a way back nobody is asked before each episode: say it in backward.manual_reset"
         yield ("manual_reset",), f"= {task.manual_reset!r}: {why}"
     for name in ("wander", "look_around"):
-        if getattr(task, name) is not None:
+        if getattr(task, name):
             yield (name,), "does not go together with a way back: leave one of them out"
     if back.keeps_grip and "moved" not in task.grippers:
         yield ("backward", "keeps_grip"), "= True, and the task moves no gripper"

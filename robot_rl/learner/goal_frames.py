@@ -30,8 +30,8 @@ TOUCHED_M = 0.05
 @dataclass(frozen=True)
 class GoalFrames:
     """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, what the encoder is `told`
-    besides `(N, T)`, and `goals (N, 6 per arm)` [m, rad] in the tool frame, `scenes (N,)`: frames
-    of one scene share their goals in the world."""
+    besides `(N, T)`, and `goals (N, 6 per arm)` [m, rad] in the tool frame, nan for an arm whose
+    goal nobody knows, `scenes (N,)`: frames of one scene share their goals in the world."""
 
     images: Mapping[str, Array]
     told: Array
@@ -62,17 +62,22 @@ def goal_frames(
         (scene, step.observation, list(zip(_poses(step, spec), goal, strict=True)))
         for scene, episode, goals in _known_goals(steps, spec, own, outcomes, said_late_s)
         for step, goal in zip(episode, goals, strict=True)
-        if goal is not None
+        if any(pose is not None for pose in goal)
     ]
     if not known:
         raise DataError(
             "there is no successful demonstration to pretrain the encoder on; record some first"
         )
     scenes, seen, ways = zip(*known, strict=True)
-    goals = [np.concatenate([geometry.pose_delta(*pair) for pair in way]) for way in ways]
+    goals = [np.concatenate([_seen(*pair) for pair in way]) for way in ways]
     images = {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras}
     told = np.array([spec.told(each) for each in seen])
     return GoalFrames(images, told, np.array(goals, np.float32), np.array(scenes))
+
+
+def _seen(pose: Array, goal: Array | None) -> Array:
+    """A goal `(6,)` from the tool at a pose."""
+    return geometry.pose_delta(pose, goal) if goal is not None else np.full(6, np.nan)
 
 
 def _known_goals(
@@ -81,7 +86,7 @@ def _known_goals(
     own: Iterable[EndedEpisode],
     outcomes: Iterable[Step],
     said_late_s: float,
-) -> Iterator[tuple[int, Sequence[Step], list[list[Array] | None]]]:
+) -> Iterator[tuple[int, Sequence[Step], Sequence[Sequence[Array | None]]]]:
     """The number of the scene, an episode and in each of its frames the goal's pose for each arm, if
     it is known.
     """
@@ -122,21 +127,20 @@ def _known_goals(
 
 def _goals_in(
     episode: Sequence[Step], end: Step | None, spec: PolicySpec
-) -> list[list[Array] | None]:
+) -> list[list[Array | None]]:
     """For each step of an episode where each arm goes: where its hand takes hold or lets go next, at
     last where the success was meant, its `end`. Of a failure, which has none, only where hands take
-    hold; None behind that. None as well before a hand has closed on nothing beside what it takes hold
-    of later, which lay elsewhere then, maybe.
+    hold; None for an arm behind that. None as well before its hand has closed on nothing beside what
+    it takes hold of later, which lay elsewhere then, maybe.
     """
     nexts: list[Array | None] = [*_poses(end, spec)] if end else [None] * len(spec.pose_keys)
-    goals: list[list[Array] | None] = []
+    goals: list[list[Array | None]] = []
     hands = list(zip(spec.actions.holders, spec.actions.discrete, strict=True))
     holds = np.array([spec.holding_hands(step.observation) for step in episode])
     until = dict.fromkeys(spec.actions.discrete, len(episode))  # the next order of each hand
     for place in reversed(range(len(episode))):
         step = episode[place]
-        known = [goal for goal in nexts if goal is not None]
-        goals.append(known if len(known) == len(nexts) else None)
+        goals.append(list(nexts))
         for arm, number in hands:
             order = step.executed[number]
             if order == STAY or (end is not None and step.index > end.index):

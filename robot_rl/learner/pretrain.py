@@ -158,7 +158,8 @@ def sight(
     if len(scenes) < LEAST_SCENES or not held.any():
         return None
     starts = frames.goals[first].reshape(len(scenes), -1, 6)[..., :3]
-    guess_m = np.median(np.linalg.norm(starts[held] - starts[~held].mean(0), axis=-1))
+    guess = np.nanmean(starts[~held], 0)
+    guess_m = np.nanmedian(np.linalg.norm(starts[held] - guess, axis=-1))
     if guess_m < NEAR_M / 2:
         return None
     shown = np.flatnonzero(~np.isin(frames.scenes, scenes[held]))
@@ -189,7 +190,7 @@ def pretrain(
     goals, told = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.told))
     with torch.no_grad():
         vision.scale_to(goals[train], told[train])
-        labels = (goals - vision.goal_mean) / vision.goal_std
+        labels = ((goals - vision.goal_mean) / vision.goal_std).nan_to_num()
     weights = near_weights(goals, train)
     vision.set_dtype(convolution_dtype(device))
     vision.requires_grad_(True)
@@ -209,7 +210,7 @@ def pretrain(
         chosen = torch.from_numpy(rows)
         seen = vision(images, told[chosen])[:, -labels.shape[1] :]
         predicted = (seen - vision.goal_mean) / vision.goal_std
-        misses = F.smooth_l1_loss(predicted, labels[chosen], beta=BETA, reduction="none").mean(1)
+        misses = F.smooth_l1_loss(predicted, labels[chosen], beta=BETA, reduction="none")
         optimizer.zero_grad(set_to_none=True)
         (misses * weights[rows]).mean().backward()
         optimizer.step()
@@ -341,16 +342,21 @@ class Pretraining:
 
 
 def near_weights(goals: Tensor, train: Array) -> Tensor:
-    """What each frame counts `(N,)`, 1 on average: a millimetre is little on the way, and all at
-    the entrance.
+    """What each number of the `goals` counts `(N, 6 per arm)`, 1 on average: a millimetre is little
+    on the way, and all at the entrance. Where nobody knows the goal it is 0.
     """
-    weights = 1.0 / (NEAR_M + nearest(goals))
-    return weights / weights[train].mean()
+    weights = 1.0 / (NEAR_M + _away(goals))
+    return (weights / weights[train].mean()).repeat_interleave(6, 1)
 
 
 def nearest(goals: Tensor) -> Tensor:
     """How far away the nearest of the arms' goals `(N, 6 per arm)` is `(N,)` [m]."""
-    return torch.stack([part[:, :3].norm(dim=1) for part in goals.split(6, 1)]).amin(0)
+    return _away(goals).amin(1)
+
+
+def _away(goals: Tensor) -> Tensor:
+    """How far away each arm's goal is `(N, arms)` [m]: infinitely far where nobody knows it."""
+    return goals.unflatten(1, (-1, 6))[..., :3].norm(dim=-1).nan_to_num(nan=torch.inf)
 
 
 def _minibatches(
@@ -393,8 +399,10 @@ def goal_error(
     )
     goals = frames.goals[rows].reshape(-1, 6)
     predicted = features[:, -frames.goals.shape[1] :].astype(np.float32)
+    known = ~np.isnan(goals[:, 0])
+    goals = goals[known]
     # small angles: the difference of rotation vectors is the angle between
-    error = predicted.reshape(-1, 6) - goals
+    error = predicted.reshape(-1, 6)[known] - goals
     position = 1e3 * np.linalg.norm(error[:, :3], axis=1)
     rotation = np.degrees(np.linalg.norm(error[:, 3:], axis=1))
     near = np.linalg.norm(goals[:, :3], axis=1) < near_m

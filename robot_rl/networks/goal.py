@@ -67,8 +67,8 @@ class GoalVision(Vision):
         self.cached_size = self.size = self.size + goal_size
 
     def scale_to(self, goals: Tensor, told: Tensor) -> None:
-        """Take the scales of what is predicted from `goals (N, 6 per arm)` and what was `told (N,
-        T)` with them.
+        """Take the scales of what is predicted from `goals (N, 6 per arm)`, nan where one is not
+        known, and what was `told (N, T)` with them.
         """
         _scale_to(self.goal_mean, self.goal_std, goals)
         if self._places:
@@ -94,8 +94,8 @@ class GoalVision(Vision):
 
 
 def _scale_to(mean: Tensor, std: Tensor, samples: Tensor) -> None:
-    mean.copy_(samples.mean(0))
-    std.copy_(samples.std(0).clamp(min=1e-4))
+    mean.copy_(samples.nanmean(0))
+    std.copy_((samples - mean).square().nanmean(0).sqrt().clamp(min=1e-4))
 
 
 def _entries(told: Sequence[tuple[str, int]], kind: str) -> list[int]:

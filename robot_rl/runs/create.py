@@ -123,7 +123,7 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     if learner.encoder_weights:  # found from everywhere
         learner = replace(learner, encoder_weights=str(Path(learner.encoder_weights).resolve()))
     collecting = collecting_steps(judged, options.outcomes)
-    by_itself = loaded.wander is not None or loaded.look_around is not None
+    by_itself = loaded.wander is not None or bool(loaded.look_around)
     wanders = options.obs == "pixels" and learner.pretrains and by_itself
     with gathered(problems):
         # in one go: none of them twice

@@ -70,7 +70,7 @@ def record_demos(
         with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
             recorder = DemoRecorder(sitting, review=review)
             seconds = settings.wander_steps / task.rate_hz
-            if settings.wander_steps and task.look_around is not None:
+            if settings.wander_steps and task.look_around:
                 display.say(
                     f"before each demonstration the arm looks around by itself, for {seconds:.0f} s"
                 )

@@ -39,7 +39,7 @@ def check_resources(folder: RunFolder) -> str:
     # it is renewed
     task = folder.load_task()
     length = task.max_steps
-    by_itself = (1 + (task.look_around is not None)) * settings.wander_steps
+    by_itself = (1 + bool(task.look_around)) * settings.wander_steps
     pretraining = settings.demos * (length + by_itself)
     if spec_for(learner, space).renewed:  # own steps are what the demonstrations leave of the run's
         pretraining = max(

@@ -264,8 +264,8 @@ class Task:
     """Allows, and bounds, the motion about the goal after a demonstration; without it there is
     none.
     """
-    look_around: StartPose | None = None
-    """Where the arm may move by itself before a demonstration, the scene as it will be, so that an
+    look_around: tuple[StartPose, ...] = ()
+    """Where each arm may move by itself before a demonstration, the scene as it will be, so that an
     encoder sees what the hand is to fetch from many sides; without it, nowhere."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Tighter values for fields of the hardware's `ArmLimits`."""

@@ -104,7 +104,7 @@ def test_before_each_demonstration_the_arm_looks_around_in_its_scene(
     lockstep_arm, tmp_path, monkeypatch
 ):
     arm = replace(HARDWARE.arms[0], address=lockstep_arm)
-    task = replace(TASK, look_around=replace(TASK.start[0], translation=(0.03, 0.03, 0.02)))
+    task = replace(TASK, look_around=(replace(TASK.start[0], translation=(0.03, 0.03, 0.02)),))
     env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
     teleop = Teleop(Options(), Given(task=task, world=env.world, mode="demonstrate"))
     sockets: list[np.ndarray] = []

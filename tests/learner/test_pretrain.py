@@ -237,6 +237,46 @@ def test_an_own_failure_teaches_where_its_hand_took_hold_and_nothing_behind_that
     np.testing.assert_allclose(frames.goals[12:], wanted, atol=1e-5)
 
 
+def two_hands(
+    orders: dict[int, float], held: range, *, success: bool
+) -> tuple[PolicySpec, list[Step]]:
+    """An episode of twelve steps: the left hand is told `orders`, and the right one does nothing."""
+    names = ("state/left/tcp_pose", "state/right/tcp_pose")
+    grips = ("state/left/gripper", "state/right/gripper")
+    space = SpaceSpec(
+        dict.fromkeys(names, ((6,), "float32"))
+        | dict.fromkeys(grips, ((3,), "float32"))
+        | {"image/eye": ((32, 32, 3), "uint8")},
+        ActionSpec(("left.x", "left.hand", "right.x", "right.hand"), (1, 3)),
+    )
+    _, steps, _ = with_a_hand(orders, held)
+    seen = []
+    for step in steps:
+        there = step.observation
+        mine = {names[0]: there["state/tcp_pose"], grips[0]: there["state/gripper"]}
+        still = {names[1]: there["state/tcp_pose"], grips[1]: np.zeros(3, np.float32)}
+        executed = np.array([0.0, step.executed[2], 0.0, STAY], np.float32)
+        seen.append(
+            replace(
+                step, observation={**there, **mine, **still}, executed=executed, success=success
+            )
+        )
+    return PolicySpec.from_space(space, "goal", camera_features=16), seen
+
+
+def test_what_one_arm_took_hold_of_teaches_where_nobody_knows_the_other_ones_goal() -> None:
+    spec, failure = two_hands({5: CLOSE}, range(6, 12), success=False)
+    _, demo = two_hands({5: CLOSE}, range(6, 12), success=True)
+    frames = goal_frames(demo, spec, [EndedEpisode(failure, success=False)])
+    assert frames.scenes.tolist() == [0] * 12 + [1] * 5
+    np.testing.assert_array_equal(frames.goals[12:, :6], frames.goals[:5, :6])
+    assert np.isnan(frames.goals[12:, 6:]).all() and not np.isnan(frames.goals[:12]).any()
+    vision = GoalVision(("eye",), (32, 32), 16, goal_size=12)
+    config = PretrainConfig(epochs=2, batch_size=8, held_out=0)
+    pretrain(vision, frames, config, seed=0)
+    assert all(value.isfinite().all() for value in vision.state_dict().values())
+
+
 def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
     rng = np.random.default_rng(0)
     poses = [random_pose(rng) for _ in range(4)]
@@ -265,12 +305,15 @@ def test_an_episode_that_reached_the_goal_teaches_it_and_is_a_scene_of_its_own()
 def test_an_error_near_the_goal_counts_more_and_all_of_them_one_on_average() -> None:
     goals = torch.tensor([[0.0] * 6, [0.009, 0, 0, 1, 1, 1], [0, 0, 0.091, 0, 0, 0]])
     weights = near_weights(goals, np.arange(3))
-    assert weights.mean() == pytest.approx(1.0)
-    assert weights[0] == pytest.approx(2.0 * weights[1]) and weights[2] == pytest.approx(
-        0.09 * weights[0]
-    )
-    two_arms = torch.cat([goals, goals.flip(0)], 1)
-    assert near_weights(two_arms, np.arange(3)).tolist() == pytest.approx([1.2, 0.6, 1.2])
+    assert weights.mean() == pytest.approx(1.0) and (weights == weights[:, :1]).all()
+    assert weights[0, 0] == pytest.approx(2.0 * weights[1, 0])
+    assert weights[2, 0] == pytest.approx(0.09 * weights[0, 0])
+    # each arm by how near it is itself, and not at all where nobody knows its goal
+    other = goals.flip(0)
+    other[1] = torch.nan
+    weights = near_weights(torch.cat([goals, other], 1), np.arange(3))
+    assert weights[0, 0] == weights[2, 6] > weights[0, 6] == weights[2, 0]
+    assert (weights[1, 6:] == 0.0).all() and weights.mean() == pytest.approx(1.0)
 
 
 def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None:
