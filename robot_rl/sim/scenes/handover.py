@@ -51,13 +51,15 @@ STILL_M_S, STILL_RAD_S = 0.005, 0.05
 """What lies at rest moves less than that."""
 ROOM_M = 0.02
 """An open hand is so much wider than the bar."""
-MEETING = (APART_M / 2, 0.0, 0.12)
-"""Where the bar's middle is when it is handed over: the operator's."""
+MEETING, MEETING_RANGE_M = (APART_M / 2, 0.0, 0.12), (0.010, 0.025, 0.020)
+"""Where the bar's middle is when it is handed over, about the middle of both workspaces, and how far
+from there at most, along x, y and z: the operator's, who meets here or there, as people do. One who
+always met in one place would show the right hand nothing but to go there, wherever the bar is."""
 ABOVE_M, CLEAR_M, GRASPED_M = 0.06, 0.06, 0.004
 """The operator's: height of the way to above the bar, how far beyond its end an empty hand is out of
 the way, how much wider than the bar shut fingers are at most [m]."""
-NEAR_M, NEAR_RAD = 0.02, 0.12
-"""So near to its goal the bar is handed over, or let go."""
+MET_M, NEAR_M, NEAR_RAD = 0.01, 0.02, 0.12
+"""So near to where it might be the bar is handed over, and so near to its goal let go [m, rad]."""
 YELLOW, GREEN = (0.90, 0.72, 0.16), (0.16, 0.52, 0.34)
 NO_LOOKS = Looks()
 BOX = mujoco.mjtGeom.mjGEOM_BOX
@@ -167,7 +169,7 @@ class Scene(interfaces.Scene):
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
         """Pose `(7,)` of the left arm's tool where it hands the bar over."""
-        return tool_at(_MEETING_LEFT, pose_flange_tool)
+        return tool_at(_meeting_left(data), pose_flange_tool)
 
     def success(self, data: mujoco.MjData) -> bool:
         """Whether the bar lies on the mark, all of it and at rest, both hands open and off it."""
@@ -205,19 +207,21 @@ class Scene(interfaces.Scene):
             empty("down", near, near_m=0.004, near_rad=0.05, pace=0.8),
             held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=taken),
             held("lift", up, near_m=0.008, near_rad=0.1, done=lifted or taken),
-            held("carry", _MEETING_LEFT, near_m=0.005, near_rad=0.04, done=taken),
+            held("carry", _meeting_left(data), near_m=0.005, near_rad=0.04, done=taken),
         )
 
     def _handing_over(self, data: mujoco.MjData) -> Sequence[Phase]:
         _, far = _ends(data)
         left, right = _is_shut(data, LEFT), _is_shut(data, RIGHT)
-        met = left and _is_near(tcp_pose(data, LEFT), _MEETING_LEFT)
+        meeting, here = _meeting_left(data), tcp_pose(data, LEFT)
+        met = left and _is_meeting(here)
         there, taken = _is_between(data, RIGHT), right and _is_open(data, LEFT)
-        back = _MEETING_LEFT.copy()
+        back = meeting.copy()
         back[0] -= CLEAR_M + BAR[0] / 2 - GRIP_M
         of_right, of_left = partial(Phase, arm=RIGHT), partial(Phase, arm=LEFT, gripper=1)
         stays = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
-        let_go = of_left("let go", _MEETING_LEFT, ready=right, done=_is_open(data, LEFT))
+        at = here if _is_meeting(here) else meeting
+        let_go = of_left("let go", at, ready=right, done=_is_open(data, LEFT))
         return (
             of_right("reach", far, gripper=1, near_m=0.004, near_rad=0.05, ready=met, done=right),
             stays(of_right("take", far, gripper=-1, ready=there, done=taken)),
@@ -239,10 +243,6 @@ class Scene(interfaces.Scene):
                 "open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT
             ),
         )
-
-
-_MEETING_LEFT = upright(MEETING[0] - GRIP_M, MEETING[1], MEETING[2])
-"""The pose `(7,)` of the left fingertips when the bar is handed over."""
 
 
 def _at(x: float, y: float) -> Array:
@@ -288,10 +288,32 @@ def _is_shut(data: mujoco.MjData, arm: int) -> bool:
     return _is_between(data, arm) and abs(opening(data, arm) - BAR[1]) < GRASPED_M
 
 
+def _meeting_left(data: mujoco.MjData) -> Array:
+    """The pose `(7,)` of the left fingertips where the bar is handed over in this scene: in each one
+    elsewhere, drawn by where its mark lies.
+    """
+    drawn = np.random.default_rng((1e9 * np.abs(data.body("mark").xpos[:2])).astype(int))
+    away = drawn.uniform(-1.0, 1.0, 3) * MEETING_RANGE_M
+    return upright(*(away + MEETING - (GRIP_M, 0.0, 0.0)))
+
+
+def _is_meeting(pose: Array) -> bool:
+    """Whether the left fingertips are about where bars are handed over."""
+    away = np.abs(pose[:3] - MEETING + (GRIP_M, 0.0, 0.0))
+    return bool((away < np.add(MEETING_RANGE_M, MET_M)).all()) and _is_straight(
+        pose, upright(0, 0, 0)
+    )
+
+
 def _is_near(pose: Array, wanted: Array) -> bool:
     """Whether fingertips that point down are about where they are wanted."""
-    straight = abs(float(pose[3:] @ wanted[3:])) > math.cos(NEAR_RAD / 2)
-    return straight and bool(np.linalg.norm(pose[:3] - wanted[:3]) < NEAR_M)
+    near = bool(np.linalg.norm(pose[:3] - wanted[:3]) < NEAR_M)
+    return near and _is_straight(pose, wanted)
+
+
+def _is_straight(pose: Array, wanted: Array) -> bool:
+    """Whether they are turned about as wanted."""
+    return abs(float(pose[3:] @ wanted[3:])) > math.cos(NEAR_RAD / 2)
 
 
 def _is_off(data: mujoco.MjData) -> bool:
