@@ -73,6 +73,11 @@ ALONE = [
     ("rate_hz=10.0,", "rate_hz=0,", "rate_hz = 0: wanted 1 to 200 Hz"),
     ("max_steps=100,", "max_steps=0,", "max_steps = 0: wanted 1 to 100000"),
     (
+        "max_steps=100,",
+        "max_steps=100, look_around=2 * (StartPose((0.5, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0)),),",
+        "look_around is for 2 arms, and the task is for 1",
+    ),
+    (
         "image_size=(128, 128)",
         "image_size=(128, 12800)",
         "image_size[1] = 12800: wanted 8 to 1024 pixels",
