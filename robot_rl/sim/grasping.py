@@ -24,6 +24,8 @@ from robot_rl.types import Array
 POSE_HAND_TCP = np.array([0.0, 0.0, HAND_TO_FINGERTIPS_M, 0.0, 0.0, 0.0, 1.0])
 Box = Sequence[tuple[float, float]]
 """The least and the largest x, y and z [m]."""
+ABOVE_M = 0.06
+"""The operator's: height of the way to above what it grasps [m]."""
 STILL_M_S = 0.01
 """What is held moves with the hand: this much slip [m/s] at most."""
 
@@ -78,12 +80,18 @@ def tool_at(pose_base_tcp: Array, pose_flange_tool: Array) -> Array:
     return pose
 
 
-def approach(above: Array, data: mujoco.MjData, done: bool) -> Phase:
-    """Over what is to be grasped, with the arm's hand turned as it is: whoever turns it only there
-    shows what lies below a hand that is not in line with it yet.
+def approach(grasp: Array, clear_m: float, data: mujoco.MjData, done: bool) -> tuple[Phase, Phase]:
+    """Over what is to be grasped, with the arm's hand turned as it is, and on the way down from there
+    in line, fingertips still clear of it, so far above the `grasp`. Whoever turns the hand only there
+    shows what lies below one that is not in line with it yet, near by as well.
     """
-    pose = np.concatenate([above[:3], tcp_pose(data)[3:]])
-    return Phase("over", pose, gripper=1, near_m=0.02, near_rad=math.pi, done=done)
+    above, low = np.concatenate([grasp[:3], tcp_pose(data)[3:]]), grasp.copy()
+    above[2] += ABOVE_M
+    low[2] += clear_m
+    return (
+        Phase("over", above, gripper=1, near_m=0.02, near_rad=math.pi, done=done),
+        Phase("in line", low, gripper=1, near_m=0.008, near_rad=0.08, done=done),
+    )
 
 
 def opening(data: mujoco.MjData, arm: int = 0) -> float:

@@ -55,9 +55,9 @@ MEETING, MEETING_RANGE_M = (APART_M / 2, 0.0, 0.12), (0.010, 0.025, 0.020)
 """Where the bar's middle is when it is handed over, about the middle of both workspaces, and how far
 from there at most, along x, y and z: the operator's, who meets here or there, as people do. One who
 always met in one place would show the right hand nothing but to go there, wherever the bar is."""
-ABOVE_M, CLEAR_M, GRASPED_M = 0.06, 0.06, 0.004
-"""The operator's: height of the way to above the bar, how far beyond its end an empty hand is out of
-the way, how much wider than the bar shut fingers are at most [m]."""
+OVER_M, CLEAR_M, GRASPED_M = 0.01, 0.06, 0.004
+"""The operator's: fingertips above the bar when they come in line with it, how far beyond its end an
+empty hand is out of the way, how much wider than the bar shut fingers are at most [m]."""
 MET_M, NEAR_M, NEAR_RAD = 0.01, 0.02, 0.12
 """So near to where it might be the bar is handed over, and so near to its goal let go [m, rad]."""
 YELLOW, GREEN = (0.90, 0.72, 0.16), (0.16, 0.52, 0.34)
@@ -196,15 +196,20 @@ class Scene(interfaces.Scene):
         near, _ = _ends(data)
         between, taken = _is_between(data, LEFT), _is_shut(data, RIGHT)
         lifted = between and near[2] > MEETING[2] / 2
-        above, up = near.copy(), tcp_pose(data, LEFT)
-        above[2] += ABOVE_M
+        up = tcp_pose(data, LEFT)
         up[2] = MEETING[2]
-        empty = partial(Phase, gripper=1, done=lifted or taken)
         held = partial(Phase, gripper=-1, ready=between)
         return (
-            approach(above, data, done=lifted or taken),
-            empty("above", above, near_m=0.008, near_rad=0.08),
-            empty("down", near, near_m=0.004, near_rad=0.05, pace=0.8),
+            *approach(near, BAR[2] / 2 + OVER_M, data, done=lifted or taken),
+            Phase(
+                "down",
+                near,
+                gripper=1,
+                near_m=0.004,
+                near_rad=0.05,
+                pace=0.8,
+                done=lifted or taken,
+            ),
             held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=taken),
             held("lift", up, near_m=0.008, near_rad=0.1, done=lifted or taken),
             held("carry", _meeting_left(data), near_m=0.005, near_rad=0.04, done=taken),

@@ -16,6 +16,7 @@ from robot_rl.config.ranges import Range
 from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
+    ABOVE_M,
     add_loose,
     approach,
     hand_yaw,
@@ -40,8 +41,9 @@ WOOD_ON_WOOD = 0.4
 """Coulomb's coefficient, dry: 0.25 to 0.5 (Bowden and Tabor)."""
 RED = (0.78, 0.16, 0.14)
 QUARTER = math.pi / 2
-ABOVE_M, OVER_M = 0.06, 0.012
-"""The operator's: height of the way to above the cube, and how much further it lifts [m]."""
+OVER_M = 0.012
+"""The operator's: fingertips above the cube when they come in line with it, and how much further than
+it has to it lifts it [m]."""
 CLEAR_M, LYING_M, ROOM_M = 0.05, 0.003, 0.02
 """Put back: the fingertips so far above the cube's middle, the cube no more than this above the
 table, the fingers so much wider than it [m]."""
@@ -148,12 +150,11 @@ class Scene(interfaces.Scene):
         between = is_between(data, "cube", self._holds)
         here, lying = tcp_pose(data), self._around(data, data.body("cube").xpos[2])
         top = self._half + self.options.lift_m + OVER_M
-        above, up = self._around(data, lying[2] + ABOVE_M), lying.copy()
+        up = lying.copy()
         up[2] = top
         lifted = between and here[2] > 2.0 * self._half
         return (
-            approach(above, data, done=lifted),
-            Phase("above", above, gripper=1, near_m=0.008, near_rad=0.08, done=lifted),
+            *approach(lying, self._half + OVER_M, data, done=lifted),
             Phase("down", lying, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=lifted),
             Phase(
                 "close",

@@ -57,9 +57,9 @@ SPRING = {"priority": 1, "solref": [0.009, 1.0], "solimp": [0.9, 0.9, 0.001, 0.5
 """The springs of the receptacle that press on the shell, two above and two below: balls that stand in
 its way a little, as soft as lets the plug in with that force (`tests/sim/test_usb_insert.py`)."""
 ORANGE, SILVER, BLUE = (0.86, 0.36, 0.14), (0.78, 0.79, 0.80, 1.0), (0.20, 0.45, 0.75)
-GRASP_Z, ABOVE_M, BEFORE_M, PRESS_M = 0.006, 0.06, 0.008, 0.004
-"""The operator's: fingertips above the plug's axis, height of the way there, tip before the opening
-while lining up, target beyond the end [m]."""
+GRASP_Z, CLEAR_M, BEFORE_M, PRESS_M = 0.006, 0.025, 0.008, 0.004
+"""The operator's: fingertips above the plug's axis, how much higher they come in line with it, tip
+before the opening while lining up, target beyond the end [m]."""
 HOLDS = ((-0.005, 0.015), (-0.008, 0.008), (-0.002, 0.013))
 """Where the fingertips may be, seen from the plug's middle [m], to hold it so that it can be inserted:
 8 mm before it they meet the housing first, and 14 mm above it they miss it (`tests/sim/test_usb_insert.py`).
@@ -257,16 +257,14 @@ class Scene(interfaces.Scene):
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
         between = is_between(data, "plug", HOLDS)
         lying = _around_plug(data)
-        above, up = lying.copy(), here.copy()
-        above[2] += ABOVE_M
+        up = here.copy()
         up[2] = AXIS_Z + 2.0 * GRASP_Z
         lifted = between and plug[2] > 0.75 * AXIS_Z
         before = self._tcp_with_plug_at(data, BEFORE_M - TIP_X)
         inside = self._tcp_with_plug_at(data, -TIP_X - SHELL[0] - PRESS_M)
         held = partial(Phase, gripper=-1, ready=between)
         return (
-            approach(above, data, done=lifted),
-            Phase("above", above, gripper=1, near_m=0.008, near_rad=0.08, done=lifted),
+            *approach(lying, CLEAR_M, data, done=lifted),
             Phase("down", lying, gripper=1, near_m=0.002, near_rad=0.04, pace=0.8, done=lifted),
             held("close", lying, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.1),
             held("lift", up, near_m=0.004, near_rad=0.1, done=lifted),

@@ -66,8 +66,7 @@ class Scene(SceneBase):
         there = np.hypot(*(cube[:2] - BLOCK)) < 0.015
         low = there and abs(cube[2] - TOP - CUBE / 2) < 0.003
         return (
-            grasping.approach(above, data, done=held or low),
-            Phase("above", above, gripper=1, near_m=0.008, near_rad=0.08, done=held or low),
+            *grasping.approach(around, 0.03, data, done=held or low),
             Phase("down", around, gripper=1, near_m=0.004, near_rad=0.05, done=held or low),
             Phase("close", around, gripper=-1, near_m=0.02, near_rad=0.2, steps=8, done=lifted or low,
                   ready=grasping.is_between(data, "cube", HOLDS), unsteady=0.2),
