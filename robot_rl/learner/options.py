@@ -42,6 +42,8 @@ class LearnerConfig:
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of
             them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
         shift_pixels: DrQ's random shift, each camera's its own.
+        learn_outcomes: what an operator has shown of success for the run's classifier is learnt from
+            like their demonstrations, up to where they said so.
         progress: a potential that shapes the rewards, so that critics hear sooner how a step went,
             and the best policy stays the best. "rewind": how far into a success a state lies.
             "time_to_go": discount to the power of the steps that are left. "visitation": whether
@@ -71,6 +73,7 @@ class LearnerConfig:
     camera_features: int = 0
     feature_variants: int = 0
     shift_pixels: int = PAD
+    learn_outcomes: bool = True
     progress: Progress = "none"
     progress_steps: int = 1_000
     capacity: int = 0

@@ -33,7 +33,7 @@ from robot_rl.learner.schedule import UtdSchedule
 from robot_rl.learner.tally import Tally
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.vision import UNSEEN
-from robot_rl.stream.episodes import EndedEpisode, EpisodeOf, Relabel
+from robot_rl.stream.episodes import EndedEpisode, EpisodeOf, Relabel, shown_successes
 from robot_rl.types import (
     ActorStream,
     Array,
@@ -144,25 +144,32 @@ class Training:
         """Fit the normaliser, pretrain the encoder, begin the replay.
 
         With a checkpoint all that was learnt comes from there. Wandering (provenance SCRIPT) is for
-        the encoder alone: it pursues nothing. So are the `outcomes` that were collected for a
-        classifier. `progress` is called during the pretraining; what it
+        the encoder alone: it pursues nothing. Of the `outcomes` that were collected for a classifier
+        the successes are demonstrations, too. `progress` is called during the pretraining; what it
         raises ends it. `features`: the file that keeps what a frozen encoder makes of the frames.
         """
         steps = list(steps)
         kept = [steps[i] for i in learnable(steps)]
         self.passed_over += len(steps) - len(kept)
-        demos = [step for step in kept if step.provenance == Provenance.DEMO]
+        shown = [outcomes[i] for i in learnable(outcomes)]
+        demos = self._demonstrations(kept, shown)
         if restored is not None:
             self._take_encoder(restored.spec.encoder)
             self._restore(restored)
         else:
-            shown = [outcomes[i] for i in learnable(outcomes)]
             self._choose_encoder(kept, shown, progress)
             self.pretraining.begin(kept, shown, progress)
             self.agent.policy.fit_normaliser([step.observation for step in demos])
             self.agent.begin_average()
         self.memory.close()
         self._remember(demos, features)
+
+    def _demonstrations(self, steps: Sequence[Step], outcomes: Sequence[Step]) -> list[Step]:
+        """What an operator has shown, by themselves or for a classifier."""
+        demos = [step for step in steps if step.provenance == Provenance.DEMO]
+        if not self.config.learn_outcomes:
+            return demos
+        return demos + shown_successes(outcomes, 1 + max((s.episode for s in demos), default=-1))
 
     def _choose_encoder(
         self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress
@@ -217,7 +224,7 @@ class Training:
         self.potential.forget()
         kept = [steps[i] for i in learnable(steps)]
         self.memory.close()
-        self._remember([step for step in kept if step.provenance == Provenance.DEMO], features)
+        self._remember(self._demonstrations(kept, shown), features)
 
     def skip(self, before: Tally) -> None:
         """The own steps before the first that will be added count, and are no longer held."""

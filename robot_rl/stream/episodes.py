@@ -7,6 +7,7 @@ episode's steps, its marks, and what later versions of a learned judge make of i
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -209,6 +210,29 @@ def counted_steps(entries: Entries, relabels: Relabels = NO_RELABELS) -> list[St
             steps.append((key, said))
     counted = ((labels[key], step) for key, step in steps if labels[key].counts)
     return [label.on(step) for label, step in counted if label.reaches(step.index)]
+
+
+def shown_successes(outcomes: Iterable[Step], first: int) -> list[Step]:
+    """The episodes of a log of outcomes (`dataset/outcomes.py`) that show a success, each up to
+    there, as an operator's demonstrations: their numbers begin with `first`.
+    """
+    shown: list[Step] = []
+    for _, steps in groupby(outcomes, lambda step: step.episode):
+        episode = list(steps)
+        if end := next((place for place, step in enumerate(episode) if step.reward > 0.0), 0):
+            shown += [replace(step, episode=first) for step in episode[:end]]
+            shown.append(
+                replace(
+                    episode[end],
+                    episode=first,
+                    reward=1.0,
+                    terminated=True,
+                    truncated=False,
+                    success=True,
+                )
+            )
+            first += 1
+    return shown
 
 
 class EndedEpisode(NamedTuple):

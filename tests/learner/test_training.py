@@ -259,6 +259,28 @@ def test_the_operators_word_is_heard_between_updates_only() -> None:
     training.add(steps)
 
 
+def test_what_was_shown_for_a_classifier_is_a_demonstration_up_to_where_it_was_a_success() -> None:
+    demos = demonstrations(2)
+    shown = [s for s in demonstrations(4) if s.episode >= 2]
+    # an outcome goes on behind its success, whose label stays; a near miss never has one
+    outcomes: list[Step] = []
+    for number, step in enumerate(shown):
+        fails = step.episode == 3
+        outcomes.append(
+            replace(step, episode=step.episode - 2, reward=step.reward * (not fails), success=False)
+        )
+        if step.terminated and not fails:
+            outcomes[-1] = replace(outcomes[-1], terminated=False)
+            outcomes += [replace(outcomes[-1], index=step.index + i) for i in (1, 2)]
+    length = sum(step.episode == 2 for step in shown)
+    for config, added in ((CONFIG, length), (replace(CONFIG, learn_outcomes=False), 0)):
+        training = Training(SPACE, config, seed=0, run_steps=100)
+        training.load_demonstrations(demos, outcomes=outcomes)
+        episodes = list(training.memory.replay.whole_episodes())
+        assert [label.succeeded for _, label in episodes] == [True] * (2 + bool(added))
+        assert training.metrics()["demo_transitions"] == len(demos) - 2 + max(0, added - 1)
+
+
 def test_learning_needs_no_demonstrations() -> None:
     training = Training(SPACE, CONFIG, seed=0, run_steps=100)
     training.update(training.due())
