@@ -264,7 +264,7 @@ def test_what_was_shown_for_a_classifier_is_a_demonstration_up_to_where_it_was_a
     shown = [s for s in demonstrations(4) if s.episode >= 2]
     # an outcome goes on behind its success, whose label stays; a near miss never has one
     outcomes: list[Step] = []
-    for number, step in enumerate(shown):
+    for step in shown:
         fails = step.episode == 3
         outcomes.append(
             replace(step, episode=step.episode - 2, reward=step.reward * (not fails), success=False)
