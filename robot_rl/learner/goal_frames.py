@@ -9,7 +9,7 @@ on nothing tells nothing: a policy that is being learnt does so anywhere. So it 
 free wandering (provenance SCRIPT) that starts at a success.
 
 Of a run's own episodes, and of the outcomes that were collected for a classifier, as much is known:
-where they succeeded, or, of a failure, up to where a hand has last taken hold of something. They
+where they succeeded, or, of a failure, up to where an operator has last taken hold of something. They
 show scenes that the demonstrations do not.
 """
 
@@ -23,6 +23,7 @@ from robot_rl.networks.policy import PolicySpec
 from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
+SHOWN = (Provenance.DEMO, Provenance.HUMAN)
 TOUCHED_M = 0.05
 """A hand that closes on nothing so near to where it takes hold later may have moved the thing [m]."""
 
@@ -129,15 +130,19 @@ def _goals_in(
     episode: Sequence[Step], end: Step | None, spec: PolicySpec
 ) -> list[list[Array | None]]:
     """For each step of an episode where each arm goes: where its hand takes hold or lets go next, at
-    last where the success was meant, its `end`. Of a failure, which has none, only where hands take
-    hold; None for an arm behind that. None as well before its hand has closed on nothing beside what
-    it takes hold of later, which lay elsewhere then, maybe.
+    last where the success was meant, its `end`. Of a failure, which has none, only where an operator
+    takes hold; None for an arm behind that.
+
+    What a policy takes hold of, or lets go of, counts if it stays with that and succeeds. Before it
+    has taken hold of something otherwise nobody knows, and neither before its hand has closed on
+    nothing beside what it takes hold of later, which lay elsewhere then, maybe.
     """
     nexts: list[Array | None] = [*_poses(end, spec)] if end else [None] * len(spec.pose_keys)
     goals: list[list[Array | None]] = []
     hands = list(zip(spec.actions.holders, spec.actions.discrete, strict=True))
     holds = np.array([spec.holding_hands(step.observation) for step in episode])
     until = dict.fromkeys(spec.actions.discrete, len(episode))  # the next order of each hand
+    again = set[int]()  # hands that take hold later
     for place in reversed(range(len(episode))):
         step = episode[place]
         goals.append(list(nexts))
@@ -152,10 +157,14 @@ def _goals_in(
             )
             until[number] = place
             here, wanted = _poses(step, spec)[arm], nexts[arm]
-            if held.any() and (end is not None or order == CLOSE):
-                nexts[arm] = here
+            shown = step.provenance in SHOWN
+            if held.any() and (order == CLOSE or end is not None):
+                right = shown or (end is not None and number not in again)
+                nexts[arm] = here if right else None
             elif order == CLOSE and wanted is not None and _is_near(here, wanted):
                 nexts[arm] = None
+            if order == CLOSE and held.any():
+                again.add(number)
     return goals[::-1]
 
 

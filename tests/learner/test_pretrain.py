@@ -1,6 +1,7 @@
 """Labels of goal-relative pretraining, and that an encoder learns from them."""
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,7 +156,7 @@ def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_m
 
 
 def with_a_hand(
-    orders: dict[int, float], held: range
+    orders: dict[int, float], held: Collection[int]
 ) -> tuple[PolicySpec, list[Step], list[Array]]:
     """A demonstration of twelve steps whose hand is told `orders` and holds something while `held`."""
     rng = np.random.default_rng(2)
@@ -235,6 +236,32 @@ def test_an_own_failure_teaches_where_its_hand_took_hold_and_nothing_behind_that
     assert frames.scenes.tolist() == [0] * 12 + [1] * 5
     wanted = [geometry.pose_delta(poses[i], poses[5]) for i in range(5)]
     np.testing.assert_allclose(frames.goals[12:], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("author", "success", "expected"),
+    [
+        (Provenance.POLICY, True, {4: 6, 5: 6} | dict.fromkeys(range(6, 12), 11)),
+        (Provenance.POLICY, False, {}),
+        (
+            Provenance.HUMAN,
+            True,
+            {0: 1, 1: 4, 2: 4, 3: 4, 4: 6, 5: 6} | dict.fromkeys(range(6, 12), 11),
+        ),
+        (Provenance.HUMAN, False, {0: 1} | dict.fromkeys(range(1, 6), 6)),
+    ],
+)
+def test_what_a_policy_took_hold_of_teaches_only_if_it_kept_that_and_succeeded(
+    author: Provenance, success: bool, expected: dict[int, int]
+) -> None:
+    """A plug is taken, let go, and taken once more: the first time it was taken across, maybe."""
+    spec, demo, poses = with_a_hand({1: CLOSE, 4: OPEN, 6: CLOSE}, {2, 3, 4, *range(7, 12)})
+    own = [replace(step, provenance=author, success=success) for step in demo]
+    frames = goal_frames(demo, spec, [EndedEpisode(own, success)])
+    own_frames = frames.rows(np.flatnonzero(frames.scenes == 1))
+    assert own_frames.told[:, 0].astype(int).tolist() == list(expected)
+    wanted = [geometry.pose_delta(poses[i], poses[goal]) for i, goal in expected.items()]
+    np.testing.assert_allclose(own_frames.goals, np.reshape(wanted, (-1, 6)), atol=1e-5)
 
 
 def two_hands(
