@@ -100,7 +100,7 @@ TASK = Task(
         # Pictures that are moved a little are not learnt by heart; near by they tell millimetres
         "learner.pretrain.shift": 4,
         "learner.pretrain.shift_beyond": 0.04,
-        "learner.pretrain.epochs": 16,
+        "learner.pretrain.epochs": 32,
         # Twenty demonstrations show twenty scenes: own episodes show more of them
         "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),
     },
