@@ -24,6 +24,7 @@ from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
 SHOWN = (Provenance.DEMO, Provenance.HUMAN)
+"""An operator takes hold of things as they are to be held; a policy may have taken them across."""
 TOUCHED_M = 0.05
 """A hand that closes on nothing so near to where it takes hold later may have moved the thing [m]."""
 
@@ -157,10 +158,9 @@ def _goals_in(
             )
             until[number] = place
             here, wanted = _poses(step, spec)[arm], nexts[arm]
-            shown = step.provenance in SHOWN
             if held.any() and (order == CLOSE or end is not None):
-                right = shown or (end is not None and number not in again)
-                nexts[arm] = here if right else None
+                kept = end is not None and number not in again
+                nexts[arm] = here if kept or step.provenance in SHOWN else None
             elif order == CLOSE and wanted is not None and _is_near(here, wanted):
                 nexts[arm] = None
             if order == CLOSE and held.any():

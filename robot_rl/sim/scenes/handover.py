@@ -195,23 +195,15 @@ class Scene(interfaces.Scene):
     def _picking_up(self, data: mujoco.MjData) -> Sequence[Phase]:
         near, _ = _ends(data)
         between, taken = _is_between(data, LEFT), _is_shut(data, RIGHT)
-        lifted = between and near[2] > MEETING[2] / 2
+        has = taken or (between and near[2] > MEETING[2] / 2)
         up = tcp_pose(data, LEFT)
         up[2] = MEETING[2]
         held = partial(Phase, gripper=-1, ready=between)
         return (
-            *approach(near, BAR[2] / 2 + OVER_M, data, done=lifted or taken),
-            Phase(
-                "down",
-                near,
-                gripper=1,
-                near_m=0.004,
-                near_rad=0.05,
-                pace=0.8,
-                done=lifted or taken,
-            ),
+            *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
+            Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
             held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=taken),
-            held("lift", up, near_m=0.008, near_rad=0.1, done=lifted or taken),
+            held("lift", up, near_m=0.008, near_rad=0.1, done=has),
             held("carry", _meeting_left(data), near_m=0.005, near_rad=0.04, done=taken),
         )
 
