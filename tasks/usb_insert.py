@@ -57,12 +57,13 @@ TASK = Task(
     # With the plug in the hand, out of the receptacle and about before it: not so low that it would
     # touch the table
     wander=Wander(way_out=(0.014, 0.0, 0.0), height=0.04, aside=0.012, rotation=(0.0, 0.0, 0.15)),
-    # Over where the plug may lie, high enough for a hand that holds nothing
+    # Over where the plug may lie, high enough for a hand that holds nothing, and turned as far as a
+    # policy may have turned it
     look_around=(
         StartPose(
             pose_base_tool=(*PLUG, 0.10, 1.0, 0.0, 0.0, 0.0),
             translation=(0.08, 0.08, 0.05),
-            rotation=(0.0, 0.0, 0.8),
+            rotation=(0.0, 0.0, 1.5),
         ),
     ),
     rate_hz=10.0,
