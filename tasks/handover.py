@@ -93,6 +93,8 @@ TASK = Task(
     defaults={
         "hardware": "sim_two_pandas",
         "steps": 18_000,
+        # Twenty more are shown for the judge, at 160 steps each
+        "demos": 10,
         "wander_steps": 60,
         # 140 to 200 steps to the only reward there is
         "learner.agent.discount": 0.99,
