@@ -166,6 +166,7 @@ class Page:
         """
         self.said = UiEvents()
         self._server = guarded_server(title, listener, door)
+        self._server.on_client_disconnect(self._let_go)  # nor does a page that is closed
         gui, scene = self._server.gui, self._server.scene
         gui.configure_theme(
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=(48, 164, 108)
@@ -238,6 +239,7 @@ class Page:
             self._show_question(sight.question)
             if sight.is_at_rest:
                 self._show_views({})
+                self._let_go()  # a gizmo that goes while it is held does not say so
             elif sight.view is not None and sight.view.images:
                 self._show_views(sight.view.images)
             self._crop.show(sight.picture)
@@ -248,6 +250,11 @@ class Page:
                     view.show(arm, of_shapes, held=self.said.grip is not None)
                 view.foot.visible = arm is not None or not sight.is_at_rest
         self._sight = sight
+
+    def _let_go(self, _: object = None) -> None:
+        """Nobody holds the gizmo any more."""
+        if self.said.grip is not None:
+            self.said.hold(False)
 
     @property
     def sight(self) -> Snapshot:

@@ -11,6 +11,7 @@ from robot_rl import config
 from robot_rl.console.model import Snapshot, Sources
 from robot_rl.sim.panda import READY
 from robot_rl.types import Use, WorldState
+from tests.console.mouse import comes_true
 from tests.hands import DOWN, arm_at
 from tests.teleop.benches import require
 
@@ -63,3 +64,19 @@ def test_one_that_does_not_answer_leaves_the_others(console):
         Snapshot(None, [None, right], ["left", "right"]), [None, console._shapes[1].poses(right.q)]
     )
     assert not console.page._arms[0]._tool.visible and console.page._arms[1]._tool.visible
+
+
+def test_what_nobody_can_hold_any_more_is_let_go(console, browser):
+    """A gizmo that goes with the arm, or with its page, does not say that it was let go of."""
+    held = np.array(DOWN, float)
+    console.page.said.hold(True, held)
+    console.page.show(Snapshot(None, [arm_at(0.0), None], ["left", "right"]), [None, None])
+    assert console.page.said.grip is not None
+    console.page.show(Snapshot(None, [None, None], ["left", "right"], results=()), [None, None])
+    assert console.page.said.grip is None
+    page = browser.new_page()
+    page.goto(console.url)
+    assert comes_true(console.page._server.get_clients, timeout_s=60.0)
+    console.page.said.hold(True, held)
+    page.close()
+    assert comes_true(lambda: console.page.said.grip is None, timeout_s=60.0)
