@@ -20,7 +20,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.networks.policy import PolicySpec
-from robot_rl.stream.episodes import EndedEpisode
+from robot_rl.stream.episodes import EndedEpisode, by_episode, first_shown
 from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
 SHOWN = (Provenance.DEMO, Provenance.HUMAN)
@@ -93,9 +93,9 @@ def _known_goals(
     it is known.
     """
     scene = -1
-    for outcome in _episodes(outcomes):
+    for outcome in by_episode(outcomes):
         scene += 1
-        shown = next((place for place, step in enumerate(outcome) if step.reward > 0.0), None)
+        shown = first_shown(outcome)
         if shown is None:
             yield scene, outcome, _goals_in(outcome, None, spec)
         else:
@@ -105,7 +105,7 @@ def _known_goals(
     # the newest looking around: the demonstration behind it says where the hand goes first
     reached: Sequence[Step] = ()
     seen: Sequence[Step] = ()
-    for episode in _episodes(steps):
+    for episode in by_episode(steps):
         first, last = episode[0], episode[-1]
         if first.provenance == Provenance.LOOK:
             seen = episode
@@ -161,27 +161,16 @@ def _goals_in(
             if held.any() and (order == CLOSE or end is not None):
                 kept = end is not None and number not in again
                 nexts[arm] = here if kept or step.provenance in SHOWN else None
+                if order == CLOSE:
+                    again.add(number)
             elif order == CLOSE and wanted is not None and _is_near(here, wanted):
                 nexts[arm] = None
-            if order == CLOSE and held.any():
-                again.add(number)
     return goals[::-1]
 
 
 def _is_near(pose: Array, goal: Array) -> bool:
     """Whether a hand that closes there may move what lies at its goal."""
     return float(np.linalg.norm(pose[:3] - goal[:3])) < TOUCHED_M
-
-
-def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    episode: list[Step] = []
-    for step in steps:
-        if step.index == 0 and episode:
-            yield episode
-            episode = []
-        episode.append(step)
-    if episode:
-        yield episode
 
 
 def meant(success: Sequence[Step], said_late_s: float) -> Step:

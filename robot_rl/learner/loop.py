@@ -141,9 +141,10 @@ class Learner:
         return counted_of(self._folder.demos_log, self._space, self._settings.id)
 
     def _outcomes(self) -> list[Step]:
-        """What was collected for the run's classifier, if it was."""
-        path = self._folder.outcomes_log
-        return counted_of(path, self._space) if path.exists() else []
+        """What was collected for the run's classifier, if it was, and if anything is learnt from it."""
+        path, config = self._folder.outcomes_log, self._config
+        wanted = config.pretrains or config.learn_outcomes
+        return counted_of(path, self._space) if wanted and path.exists() else []
 
     def _write_error(self, name: str, error: Sight | GoalError | None) -> None:
         if error is not None:

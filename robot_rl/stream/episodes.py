@@ -5,9 +5,8 @@ Replay, demonstrations, pretraining, archive and tables ask a `EpisodeLabel`, wh
 episode's steps, its marks, and what later versions of a learned judge make of it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -212,14 +211,30 @@ def counted_steps(entries: Entries, relabels: Relabels = NO_RELABELS) -> list[St
     return [label.on(step) for label, step in counted if label.reaches(step.index)]
 
 
+def by_episode(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    """Steps in their order, one episode after the other."""
+    episode: list[Step] = []
+    for step in steps:
+        if step.index == 0 and episode:
+            yield episode
+            episode = []
+        episode.append(step)
+    if episode:
+        yield episode
+
+
+def first_shown(outcome: Sequence[Step]) -> int | None:
+    """Where in an episode of outcomes success is shown first; None: nowhere."""
+    return next((place for place, step in enumerate(outcome) if step.reward > 0.0), None)
+
+
 def shown_successes(outcomes: Iterable[Step], first: int) -> list[Step]:
     """The episodes of a log of outcomes (`dataset/outcomes.py`) that show a success, each up to
     there, as an operator's demonstrations: their numbers begin with `first`.
     """
     shown: list[Step] = []
-    for _, steps in groupby(outcomes, lambda step: step.episode):
-        episode = list(steps)
-        if end := next((place for place, step in enumerate(episode) if step.reward > 0.0), 0):
+    for episode in by_episode(outcomes):
+        if end := first_shown(episode):  # what begins with it shows no way to it
             shown += [replace(step, episode=first) for step in episode[:end]]
             shown.append(
                 replace(
