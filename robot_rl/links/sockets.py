@@ -93,7 +93,9 @@ class LinkSocket(zmq.Socket[bytes]):
         """As ZeroMQ's, but over a new connection if there is none, where that would wait for ever.
 
         ZeroMQ gives a connection up, for good, when the other side sends what is none of its
-        messages, or a larger one than is allowed.
+        messages, or a larger one than is allowed, or refuses our key. A new one can end that way
+        before anything is sent over it: then the message is lost with it, as it is with one that
+        ends a moment later.
         """
         if self._peer is None:
             return super().send_multipart(msg_parts, flags, *args, **options)
@@ -103,7 +105,8 @@ class LinkSocket(zmq.Socket[bytes]):
             with contextlib.suppress(zmq.ZMQError):  # it may have noticed in the meantime
                 self.disconnect(self._peer)  # else it holds that it is connected
             self.connect(self._peer)
-            return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
+            with contextlib.suppress(zmq.Again):
+                return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
 
     def bound(self, most_bytes: int, waiting: int = 0) -> None:
         """Before bind: nobody's message is larger than this, in all its frames; so many may wait to

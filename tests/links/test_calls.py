@@ -7,7 +7,7 @@ import pytest
 import zmq
 
 from robot_rl.links.calls import AGAIN_S, CallClient, CallServer
-from robot_rl.links.sockets import bind, connect, free_addresses, new_socket
+from robot_rl.links.sockets import LinkSocket, bind, connect, free_addresses, new_socket
 from robot_rl.types import DataError, LinkError, SpaceSpec
 
 SPACE = SpaceSpec.unnamed({"state/tcp_pose": ((6,), "float32")}, 6)
@@ -84,6 +84,24 @@ def test_a_server_that_dies_with_the_request_is_followed_by_one_that_is_asked_ag
         assert answer.result().body == {}
     client.close()
     successor.close()
+
+
+def test_connections_that_end_before_anything_is_sent_over_them_are_no_error(server, monkeypatch):
+    """As those end that a server refuses, where who connects gets no time to send in between."""
+    ended = []
+
+    def connect_and_end(socket, endpoint):
+        zmq.Socket.connect(socket, endpoint)
+        if len(ended) < 2:
+            ended.append(socket.disconnect(endpoint))
+
+    monkeypatch.setattr("robot_rl.links.calls.AGAIN_S", 0.2)
+    monkeypatch.setattr(LinkSocket, "connect", connect_and_end)
+    client = CallClient(server.address)
+    try:
+        assert client.call("double", {"x": 4}).body == {"x": 8} and len(ended) == 2
+    finally:
+        client.close()
 
 
 def test_late_answer_is_not_taken_for_that_of_the_next_call():
