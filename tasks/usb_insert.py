@@ -54,9 +54,11 @@ TASK = Task(
             "success_depth_m": 0.010,
         },
     ),
-    # With the plug in the hand, out of the receptacle and about before it: not so low that it would
-    # touch the table
-    wander=Wander(way_out=(0.014, 0.0, 0.0), height=0.04, aside=0.012, rotation=(0.0, 0.0, 0.15)),
+    # With the plug in the hand, out of the receptacle and about before it, above it and beside it;
+    # not so low that the plug would touch the table
+    wander=Wander(
+        way_out=(0.014, 0.0, 0.0), height=0.10, aside=0.04, rotation=(0.0, 0.0, 0.3), lowest=0.014
+    ),
     # Over where the plug may lie, high enough for a hand that holds nothing, and turned as far as a
     # policy may have turned it
     look_around=(
@@ -89,7 +91,7 @@ TASK = Task(
     defaults={
         "hardware": "sim_hand",
         "steps": 17_500,
-        "wander_steps": 40,
+        "wander_steps": 60,
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,

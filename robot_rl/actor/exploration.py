@@ -107,6 +107,8 @@ class GoalExplorer(Explorer):
         self._depth_m = float(np.linalg.norm(way_out))
         self._out = way_out / self._depth_m
         self._spread = np.array([wander.aside] * 3 + [*wander.rotation]) * self._freed
+        if wander.lowest is not None:
+            self._low[2] = max(self._low[2], wander.lowest)
 
     def _surely(self) -> Array:
         """Where the tool is free, straight out of the goal."""

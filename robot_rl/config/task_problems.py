@@ -154,6 +154,8 @@ def _wander_problems(wander: "Wander") -> Iterator[Problem]:
         yield from beyond(("wander", name), getattr(wander, name), allowed)
     yield from beyond(("wander", "way_out"), wander.way_out, _WAY_OUT)
     yield from beyond(("wander", "rotation"), wander.rotation, _HALF_WIDTH[1])
+    if wander.lowest is not None:
+        yield from beyond(("wander", "lowest"), wander.lowest, _REACH)
     if not any(wander.way_out):
         yield (
             ("wander", "way_out"),

@@ -140,7 +140,7 @@ class Wander:
     """How far the arm may move by itself about a goal that it has just reached, so that an encoder
     learns where it is.
 
-    All of it is in the tool's axes at the goal. For goals that stand still, and that the tool may
+    All of it but `lowest` is in the tool's axes at the goal. For goals that stand still, and that the tool may
     leave with whatever it holds.
     """
 
@@ -153,6 +153,9 @@ class Wander:
     """And so far to every side [m]."""
     rotation: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Turned by up to so much, a rotation vector [rad]."""
+    lowest: float | None = None
+    """But no lower than this, in the base frame [m], with what it holds: the limits of the arm's
+    workspace are for an empty hand."""
 
 
 @dataclass(frozen=True)

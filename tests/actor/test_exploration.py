@@ -84,6 +84,16 @@ def test_no_waypoint_lies_outside_the_workspace():
     ).all()
 
 
+@pytest.mark.parametrize("lowest", [-0.01, None])
+def test_it_goes_no_lower_than_the_task_states(lowest):
+    task = config.load_task("usb_insert")
+    way = replace(task.wander, lowest=lowest)
+    limits = replace(LIMITS, workspace_low=(0.3, -0.2, -0.1))
+    height = -wander(replace(task, wander=way), 1000, limits=limits)[:, 2]  # the tool points down
+    assert (height.min() > -0.01 - 1e-6) == (lowest is not None)
+    assert height.max() > 0.9 * way.aside
+
+
 def test_a_waypoint_beyond_the_arms_limits_is_given_up():
     def left_half(pose):
         return np.concatenate([pose[:1], np.maximum(pose[1:2], 0.0), pose[2:]])
