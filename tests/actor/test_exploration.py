@@ -87,6 +87,7 @@ def test_no_waypoint_lies_outside_the_workspace():
 @pytest.mark.parametrize("lowest", [-0.01, None])
 def test_it_goes_no_lower_than_the_task_states(lowest):
     task = config.load_task("usb_insert")
+    assert task.wander is not None
     way = replace(task.wander, lowest=lowest)
     limits = replace(LIMITS, workspace_low=(0.3, -0.2, -0.1))
     height = -wander(replace(task, wander=way), 1000, limits=limits)[:, 2]  # the tool points down

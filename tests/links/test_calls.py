@@ -88,12 +88,13 @@ def test_a_server_that_dies_with_the_request_is_followed_by_one_that_is_asked_ag
 
 def test_connections_that_end_before_anything_is_sent_over_them_are_no_error(server, monkeypatch):
     """As those end that a server refuses, where who connects gets no time to send in between."""
-    ended = []
+    ended: list[None] = []
 
     def connect_and_end(socket, endpoint):
         zmq.Socket.connect(socket, endpoint)
         if len(ended) < 2:
-            ended.append(socket.disconnect(endpoint))
+            socket.disconnect(endpoint)
+            ended.append(None)
 
     monkeypatch.setattr("robot_rl.links.calls.AGAIN_S", 0.2)
     monkeypatch.setattr(LinkSocket, "connect", connect_and_end)
