@@ -8,10 +8,21 @@ import pytest
 
 from robot_rl import config
 from robot_rl.geometry import pose_delta, pose_multiply
+from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
 from robot_rl.sim.phases import next_places
-from robot_rl.sim.scenes.handover import BAR, LEFT, MARK, RIGHT
+from robot_rl.sim.scenes.handover import (
+    BAR,
+    GRASPED_M,
+    GRIP_M,
+    LEFT,
+    MARK,
+    MEETING,
+    MEETING_RANGE_M,
+    NEAR_RAD,
+    RIGHT,
+)
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.types import ConfigError, OperatorCommand, Use
@@ -91,6 +102,25 @@ def test_each_arm_holds_it_in_turn_and_it_falls_where_nobody_does(player):
         states = player.act(states, np.zeros((2, 6)), (1.0, 1.0))
     assert data.body("bar").xpos[2] < 0.02 and opening(data, RIGHT) > 0.07
     assert not player.latest.success
+
+
+def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the_left_one_is(
+    player,
+):
+    """A policy sees that; where an operator wants to meet this time it does not."""
+    middle, places = np.array(MEETING) - (GRIP_M, 0.0, 0.0), []
+    for seed in SEEDS:
+        states, player.took = player.begin(seed), 0
+        player.operator.begin_episode()
+        while opening(player.data, RIGHT) > BAR[1] + GRASPED_M:
+            here = tcp_pose(player.data, LEFT)
+            turned = abs(pose_delta(here, upright(0.0, 0.0, 0.0))[5])
+            meets = (np.abs(here[:3] - middle) < MEETING_RANGE_M).all() and turned < NEAR_RAD
+            phases = player.operator._phases.at(player.latest)
+            states, _ = player.follow(states)
+            assert phases[player.operator._index].arm == (RIGHT if meets else LEFT)
+        places.append(here[:3])
+    assert np.abs(np.diff(places, axis=0)).max() > 0.01, "it is not always the same place"
 
 
 def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player):

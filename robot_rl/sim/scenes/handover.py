@@ -196,15 +196,19 @@ class Scene(interfaces.Scene):
         near, _ = _ends(data)
         between, taken = _is_between(data, LEFT), _is_shut(data, RIGHT)
         has = taken or (between and near[2] > MEETING[2] / 2)
-        up = tcp_pose(data, LEFT)
-        up[2] = MEETING[2]
+        meeting, here = _meeting_left(data), tcp_pose(data, LEFT)
+        up = here.copy()
+        up[2] = meeting[2]
+        # It stops as soon as it is where bars are handed over: what it does, and with it what the
+        # right one does, follows from where it stands and not from what nobody sees
+        met = taken or _is_meeting(here, 0.0)
         held = partial(Phase, gripper=-1, ready=between)
         return (
             *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
             Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
             held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=taken),
-            held("lift", up, near_m=0.008, near_rad=0.1, done=has),
-            held("carry", _meeting_left(data), near_m=0.005, near_rad=0.04, done=taken),
+            held("lift", up, near_m=0.008, near_rad=0.1, done=met),
+            held("carry", meeting, near_m=0.005, near_rad=0.04, done=met),
         )
 
     def _handing_over(self, data: mujoco.MjData) -> Sequence[Phase]:
@@ -294,10 +298,10 @@ def _meeting_left(data: mujoco.MjData) -> Array:
     return upright(*(away + MEETING - (GRIP_M, 0.0, 0.0)))
 
 
-def _is_meeting(pose: Array) -> bool:
-    """Whether the left fingertips are about where bars are handed over."""
+def _is_meeting(pose: Array, more_m: float = MET_M) -> bool:
+    """Whether the left fingertips are where bars are handed over, or so much beside that [m]."""
     away = np.abs(pose[:3] - MEETING + (GRIP_M, 0.0, 0.0))
-    return bool((away < np.add(MEETING_RANGE_M, MET_M)).all()) and _is_straight(
+    return bool((away < np.add(MEETING_RANGE_M, more_m)).all()) and _is_straight(
         pose, upright(0, 0, 0)
     )
 
