@@ -109,7 +109,7 @@ def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the
 ):
     """A policy sees that; where an operator wants to meet this time it does not."""
     middle, places = np.array(MEETING) - (GRIP_M, 0.0, 0.0), []
-    for seed in SEEDS:
+    for seed in range(1000, 1004):
         states, player.took = player.begin(seed), 0
         player.operator.begin_episode()
         while opening(player.data, RIGHT) > BAR[1] + GRASPED_M:
@@ -120,7 +120,7 @@ def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the
             states, _ = player.follow(states)
             assert phases[player.operator._index].arm == (RIGHT if meets else LEFT)
         places.append(here[:3])
-    assert np.abs(np.diff(places, axis=0)).max() > 0.01, "it is not always the same place"
+    assert np.ptp(places, axis=0).max() > 0.01, "it is not always the same place"
 
 
 def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player):
