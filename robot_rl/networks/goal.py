@@ -22,6 +22,11 @@ from robot_rl.types import PLACE, Array
 MEMORY = 0.9
 """What the frames before count one step later: about ten of them together, a second at 10 Hz."""
 
+OTHER_MOVED_M = 0.006
+"""[m] of another arm's way, after which they count a third: where the one goes next may follow from
+where the other has what it holds.
+"""
+
 ERROR_M, ERROR_PER_M = 3e-4, 0.02
 """[m] and [1]: the error of one frame, at the goal and what comes with distance. Only their ratio
 matters.
@@ -123,19 +128,23 @@ class GoalFilter:
         """Forget the last episode's goal."""
         self._weight = np.zeros(self._arms)
         self._goal = np.tile(geometry.IDENTITY, (self._arms, 1))
+        self._tool: Array | None = None
 
     def update(self, tool: Array, goal: Array, moving: Array | Sequence[bool] = ()) -> Array:
         """The goal from the tool `(arms, 6)` float32, of this frame and those before it.
 
         An arm whose hand is `moving` (arms,) goes somewhere else next: what was before is forgotten.
         """
+        last, self._tool = tool if self._tool is None else self._tool, tool.copy()
+        way = np.linalg.norm((tool - last)[:, :3], axis=1)
+        self._weight *= MEMORY * np.exp((way - way.sum()) / OTHER_MOVED_M)
         self._weight[np.flatnonzero(moving)] = 0.0
         out = np.empty((self._arms, 6), np.float32)
         for arm in range(self._arms):
             pose = geometry.pose_from_vector(tool[arm])
             seen = geometry.pose_move(pose, goal[arm].astype(np.float64))
             weight = (ERROR_M + ERROR_PER_M * float(np.linalg.norm(goal[arm, :3]))) ** -2
-            self._weight[arm] = MEMORY * self._weight[arm] + weight
+            self._weight[arm] += weight
             news = geometry.pose_delta(self._goal[arm], seen)
             share = weight / self._weight[arm]
             self._goal[arm] = (

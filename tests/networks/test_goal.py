@@ -75,6 +75,20 @@ def test_when_a_hand_moves_the_goal_before_it_is_forgotten_and_no_other_arm_s():
     np.testing.assert_allclose(seen[1], GOAL, atol=1e-6)
 
 
+@pytest.mark.parametrize("mover", [0, 1])
+def test_what_an_arm_saw_while_the_other_one_carried_something_to_it_is_soon_forgotten(mover):
+    goals, tools, told = GoalFilter(2), np.zeros((2, 6)), np.zeros((2, 6))
+    for moved in np.linspace(0.0, 0.10, 20):
+        tools[mover, 0] = moved
+        told[:, 0] = 0.10 + moved  # where both go next follows from where that one is
+        seen = goals.update(tools, told)
+    late = np.abs(seen - told)[:, 0]
+    assert late[1 - mover] < 0.005 and late[mover] > 0.02
+    for _ in range(5):
+        seen = goals.update(tools, told)
+    assert np.abs(seen - told)[1 - mover].max() < 0.001
+
+
 def test_poses_that_are_learnt_through_are_those_of_geometry():
     here, there = RNG.normal(size=(200, 6)), RNG.normal(size=(200, 6))
     here[0], there[:5] = 0.0, here[:5]
