@@ -122,7 +122,8 @@ class GoalError:
 @dataclass(frozen=True)
 class Sight:
     """Whether pictures show where the goal is: by how much [mm, medians] the encoder misses the
-    goals of scenes that it has not learnt from, and a guess that has seen no picture.
+    goals of scenes that it has not learnt from, and a guess that has seen no picture; of several
+    arms all together, so that one counts as much as it does not know without.
     """
 
     error_mm: float
@@ -159,7 +160,7 @@ def sight(
         return None
     starts = frames.goals[first].reshape(len(scenes), -1, 6)[..., :3]
     guess = np.nanmean(starts[~held], 0)
-    guess_m = np.nanmedian(np.linalg.norm(starts[held] - guess, axis=-1))
+    guess_m = np.nanmedian(np.linalg.norm(starts[held] - guess, axis=-1), 0).sum()
     if guess_m < NEAR_M / 2:
         return None
     shown = np.flatnonzero(~np.isin(frames.scenes, scenes[held]))
@@ -167,7 +168,8 @@ def sight(
     tried, shorter = copy.deepcopy(vision), replace(config, epochs=epochs, held_out=0)
     pretrain(tried, frames.rows(shown), shorter, seed, progress)
     unseen = np.flatnonzero(np.isin(frames.scenes, scenes[held]))
-    return Sight(goal_error(tried, frames, unseen).position_mm, 1e3 * float(guess_m))
+    error_m = np.nanmedian(np.linalg.norm(_errors(tried, frames, unseen)[..., :3], axis=-1), 0)
+    return Sight(1e3 * float(error_m.sum()), 1e3 * float(guess_m))
 
 
 def pretrain(
@@ -394,20 +396,24 @@ def goal_error(
     """How far the predicted goals of some frames are from the true ones (medians over frames and
     arms).
     """
-    features = encode(
-        vision, {name: array[rows] for name, array in frames.images.items()}, frames.told[rows]
-    )
     goals = frames.goals[rows].reshape(-1, 6)
-    predicted = features[:, -frames.goals.shape[1] :].astype(np.float32)
     known = ~np.isnan(goals[:, 0])
-    goals = goals[known]
-    # small angles: the difference of rotation vectors is the angle between
-    error = predicted.reshape(-1, 6)[known] - goals
+    error = _errors(vision, frames, rows).reshape(-1, 6)[known]
     position = 1e3 * np.linalg.norm(error[:, :3], axis=1)
     rotation = np.degrees(np.linalg.norm(error[:, 3:], axis=1))
-    near = np.linalg.norm(goals[:, :3], axis=1) < near_m
+    near = np.linalg.norm(goals[known, :3], axis=1) < near_m
     near = near if near.any() else np.ones_like(near)
     medians = (
         float(np.median(values)) for values in (position, rotation, position[near], rotation[near])
     )
     return GoalError(len(rows), *medians)
+
+
+def _errors(vision: GoalVision, frames: GoalFrames, rows: Array) -> Array:
+    """What the predicted goals of some frames are off by `(N, arms, 6)` [m, rad], nan where nobody
+    knows the goal. Small angles: the difference of rotation vectors is the angle between.
+    """
+    images = {name: array[rows] for name, array in frames.images.items()}
+    seen = encode(vision, images, frames.told[rows])[:, -frames.goals.shape[1] :]
+    error: Array = (seen.astype(np.float32) - frames.goals[rows]).reshape(len(rows), -1, 6)
+    return error
