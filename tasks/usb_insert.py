@@ -57,7 +57,7 @@ TASK = Task(
     # With the plug in the hand, out of the receptacle and about before it, above it and beside it;
     # not so low that the plug would touch the table
     wander=Wander(
-        way_out=(0.014, 0.0, 0.0), height=0.10, aside=0.04, rotation=(0.0, 0.0, 0.3), lowest=0.014
+        way_out=(0.014, 0.0, 0.0), height=0.06, aside=0.025, rotation=(0.0, 0.0, 0.2), lowest=0.014
     ),
     # Over where the plug may lie, high enough for a hand that holds nothing, and turned as far as a
     # policy may have turned it
@@ -74,7 +74,7 @@ TASK = Task(
     # 8 mm in 0.1 s: 25 cm aside take 31 steps
     action_translation=0.008,
     action_rotation=0.05,
-    # The front camera stands still, and plug and receptacle lie far apart
+    # The front camera stands still, and shows the receptacle alone
     observe_place=True,
     # The tool keeps pointing down
     axes=("x", "y", "z", "rz"),

@@ -130,19 +130,19 @@ class Scene(interfaces.Scene):
             hand,
             "wrist",
             at=(-0.07, 0.0, 0.03),
-            look_at=(-0.02, 0.0, 0.12),
+            look_at=(-0.034, 0.0, 0.12),
             up=(1.0, 0.0, 0.0),
-            fovy=75.0,
+            fovy=60.0,
         )
-        # from the side, under the hand: plug and opening in profile
-        x, y = (np.array(self.options.nominal) + self.options.receptacle_nominal) / 2
+        # from the side, near by and under the hand: the opening and what comes to it in profile
+        x, y = self.options.receptacle_nominal
         add_camera(
             spec.worldbody,
             "front",
-            at=(x + 0.06, y + 0.50, 0.20),
-            look_at=(x + 0.01, y, 0.02),
+            at=(x + 0.012, y + 0.20, 0.045),
+            look_at=(x + 0.012, y, 0.024),
             up=(0.0, 0.0, 1.0),
-            fovy=34.0,
+            fovy=24.0,
         )
         add_textures(spec, self.looks)
 
