@@ -18,6 +18,7 @@ from robot_rl.learner.pretrain import (
     goal_error,
     near_weights,
     pretrain,
+    sight,
 )
 from robot_rl.learner.training import Training
 from robot_rl.networks.goal import GoalVision
@@ -405,6 +406,28 @@ def test_auto_takes_the_goal_only_where_unseen_scenes_show_it_and_a_resumed_run_
     asked = Training(SPACE, replace(config, encoder="goal"), seed=0, run_steps=50)
     asked.load_demonstrations(demonstrations(blind)[:93])
     assert asked.spec.encoder == "goal" and asked.sight is None
+
+
+def test_an_arm_whose_goal_is_nearly_always_the_same_says_little_of_what_pictures_show() -> None:
+    """The pictures show one arm's goal, which is anywhere, and not the other's, which is about there:
+    taken as one the errors of both would hide the first in the second.
+    """
+    rng, frames = np.random.default_rng(4), 30
+    anywhere, nearly = rng.uniform(-0.10, 0.10, (10, 3)), rng.normal(0.0, 0.006, (10, 3))
+    goals, images = [], []
+    for first, second in zip(anywhere, nearly, strict=True):
+        first[2] = 0.0
+        for way in rng.uniform(-0.02, 0.02, (frames, 3)) * [1, 1, 0]:
+            goals.append(np.concatenate([first - way, np.zeros(3), second, np.zeros(3)]))
+            goal = np.concatenate([0.4 * (first - way), [0.0, 0.0, 0.0, 1.0]])
+            images.append(picture(geometry.IDENTITY, goal))
+    known = GoalFrames(
+        {"eye": np.array(images)}, np.zeros((len(goals), 0)), np.array(goals, np.float32),
+        np.repeat(np.arange(10), frames),
+    )  # fmt: skip
+    vision = GoalVision(("eye",), (32, 32), 16, goal_size=12)
+    seen = sight(vision, known, PretrainConfig(epochs=60, batch_size=32), seed=0)
+    assert seen is not None and seen.seen, str(seen)
 
 
 def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -> None:
