@@ -91,7 +91,9 @@ TASK = Task(
     defaults={
         "hardware": "sim_hand",
         "steps": 17_500,
-        "wander_steps": 60,
+        # As much robot time as 20 with 60 steps: near the opening it is frames that lack, not scenes
+        "demos": 15,
+        "wander_steps": 100,
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
