@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
+from robot_rl.learner.goal_loss import NEAR_M, misses, near_weights, nearest
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.goal import GoalVision
@@ -30,12 +30,6 @@ from robot_rl.stream.episodes import EndedEpisode
 from robot_rl.types import Array, DataError, DivergedError, Step
 
 log = logging.getLogger(__name__)
-
-NEAR_M = 0.009
-"""[m]: an error counts half as much here as at the goal."""
-
-FINE = (4e-4, 3e-3)
-"""[m, rad]: below this error the loss is quadratic, and a millimetre pulls all the less."""
 
 LEAST_SCENES, EACH = 5, 5
 """With fewer scenes nothing is measured; of more, every fifth is held out to measure on."""
@@ -188,13 +182,9 @@ def pretrain(
     begun, generator = time.monotonic(), np.random.default_rng(seed)
     train, test = _split(frames.scenes, config.held_out)
     device = vision.goal_mean.device
-    # the goals on one scale, and the near ones count more
     goals, told = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.told))
     with torch.no_grad():
         vision.scale_to(goals[train], told[train])
-        labels = ((goals - vision.goal_mean) / vision.goal_std).nan_to_num()
-        fine = torch.tensor(FINE).repeat_interleave(3).repeat(goals.shape[1] // 6).to(device)
-        fine /= vision.goal_std
     weights = near_weights(goals, train)
     vision.set_dtype(convolution_dtype(device))
     vision.requires_grad_(True)
@@ -209,14 +199,13 @@ def pretrain(
             log.warning("pretraining stopped after %d of %d steps: time is over", step, steps)
             break
         progress(step, steps)
-        # augment, predict, and compare in units of the goals' own spread
+        # augment, predict, and compare; near goals count more
         images = augmented(frames, rows, config, generator, device)
         chosen = torch.from_numpy(rows)
-        seen = vision(images, told[chosen])[:, -labels.shape[1] :]
-        predicted = (seen - vision.goal_mean) / vision.goal_std
-        misses = F.smooth_l1_loss(predicted / fine, labels[chosen] / fine, reduction="none") * fine
+        seen = vision(images, told[chosen])[:, -goals.shape[1] :]
+        missed = misses(seen, goals[chosen], vision.goal_std)
         optimizer.zero_grad(set_to_none=True)
-        (misses * weights[rows]).mean().backward()
+        (missed * weights[rows]).mean().backward()
         optimizer.step()
         schedule.step()
     # frozen features are computed once per frame, by the actor as by the learner
@@ -343,24 +332,6 @@ class Pretraining:
             yield
         finally:
             torch.set_num_threads(others)
-
-
-def near_weights(goals: Tensor, train: Array) -> Tensor:
-    """What each number of the `goals` counts `(N, 6 per arm)`, 1 on average: a millimetre is little
-    on the way, and all at the entrance. Where nobody knows the goal it is 0.
-    """
-    weights = 1.0 / (NEAR_M + _away(goals))
-    return (weights / weights[train].mean()).repeat_interleave(6, 1)
-
-
-def nearest(goals: Tensor) -> Tensor:
-    """How far away the nearest of the arms' goals `(N, 6 per arm)` is `(N,)` [m]."""
-    return _away(goals).amin(1)
-
-
-def _away(goals: Tensor) -> Tensor:
-    """How far away each arm's goal is `(N, arms)` [m]: infinitely far where nobody knows it."""
-    return goals.unflatten(1, (-1, 6))[..., :3].norm(dim=-1).nan_to_num(nan=torch.inf)
 
 
 def _minibatches(

@@ -11,12 +11,12 @@ import torch
 
 from robot_rl import geometry
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
+from robot_rl.learner.goal_loss import misses, near_weights
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import (
     PretrainConfig,
     augmented,
     goal_error,
-    near_weights,
     pretrain,
     sight,
 )
@@ -406,6 +406,18 @@ def test_auto_takes_the_goal_only_where_unseen_scenes_show_it_and_a_resumed_run_
     asked = Training(SPACE, replace(config, encoder="goal"), seed=0, run_steps=50)
     asked.load_demonstrations(demonstrations(blind)[:93])
     assert asked.spec.encoder == "goal" and asked.sight is None
+
+
+def test_a_millimetre_counts_the_same_however_far_apart_the_goals_are() -> None:
+    std = torch.tensor([0.02, 0.2, 1e-4, 0.1, 1.0, 1e-4])
+    seen = torch.tensor([[0.001, 0.0002, 0.1, 0.01, -0.02, 0.001]], requires_grad=True)
+    goals = torch.tensor([[0.0, 0.0, float("nan"), 0.0, 0.0, 0.0]])
+    misses(seen, goals, std).sum().backward()
+    assert seen.grad is not None
+    pulls = (seen.grad * std)[0]
+    # as much beyond 0.4 mm and 3 mrad, half as much at 0.2 mm, a third at 1 mrad
+    torch.testing.assert_close(pulls[[0, 1, 3, 4, 5]], torch.tensor([1.0, 0.5, 1.0, -1.0, 1 / 3]))
+    assert torch.isfinite(pulls).all()
 
 
 def test_an_arm_whose_goal_is_nearly_always_the_same_says_little_of_what_pictures_show() -> None:
