@@ -6,7 +6,7 @@ classifier that its run trains, evaluated by the simulator's truth. Results: doc
     python -m benchmarks.tasks --tasks drawer ram_press --seeds 0 1 2
     python -m benchmarks.tasks --summarise        the page of what is there
 
-The page has a row for each run that is evaluated, and what the task's last camera sees.
+The page has a row for each run that is evaluated, and what the task's cameras see.
 """
 
 import json
@@ -90,7 +90,7 @@ def row_of(job: Job) -> str:
 
 
 def pictures(tasks: Sequence[str], folder: Path) -> list[str]:
-    """A line of Markdown for each task with what its last camera sees, drawn anew; without headless
+    """A line of Markdown for each task with what its cameras see, drawn anew; without headless
     OpenGL, what is lacking.
     """
     lines = []

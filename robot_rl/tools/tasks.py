@@ -4,15 +4,18 @@ of each that is simulated.
 
 from pathlib import Path
 
+import numpy as np
+
 from robot_rl import config
 from robot_rl.cameras.mujoco import Camera, Options
 from robot_rl.config import Task
 from robot_rl.controllers.setup import open_in_company
 from robot_rl.dataset.pictures import write_picture
 from robot_rl.interfaces import Arm, Given
-from robot_rl.types import ConfigError, WorldState
+from robot_rl.types import Array, ConfigError, WorldState
 
-PICTURE = (480, 640)
+PICTURE = (360, 360)
+"""Height and width of what each camera sees: square, as a policy has it."""
 
 
 def tasks() -> dict[str, Task | str]:
@@ -45,22 +48,27 @@ class StillWorld:
 
 
 def draw(task: Task, hardware: str, folder: Path) -> Path:
-    """Write what the task's last camera sees after a reset; where it is. A bench with another number
+    """Write what the task's cameras see after a reset, side by side; where it is. A bench with another number
     of arms than the task gives way to the task's own.
 
     Raises DeviceError without headless OpenGL, ConfigError for a scene that cannot be built or has
-    no such camera, DataError if the picture cannot be written.
+    not these cameras, DataError if the picture cannot be written.
     """
     bench = config.load_hardware(hardware)
     if len(bench.arms) != len(task.start):  # it is for another number of arms
         bench = config.load_hardware(task.defaults.get("hardware", hardware))
     arm = open_in_company(bench.arms[0], bench, task)
     try:
-        world, view = StillWorld(arm), task.cameras[-1]
-        given = Given(view, scene=task.scene, world=world, image_size=PICTURE)
-        camera = Camera(Options(), given)
-        picture = camera.read()
-        camera.close()
+        world = StillWorld(arm)
+        views = [_view(name, task, world) for name in task.cameras]
     finally:
         arm.close()
-    return write_picture(folder / f"{task.name}.png", picture)
+    return write_picture(folder / f"{task.name}.png", np.hstack(views))
+
+
+def _view(name: str, task: Task, world: StillWorld) -> Array:
+    camera = Camera(Options(), Given(name, scene=task.scene, world=world, image_size=PICTURE))
+    try:
+        return camera.read()
+    finally:
+        camera.close()

@@ -3,6 +3,7 @@
 import json
 
 import cv2
+import numpy as np
 
 from robot_rl import cli, config
 
@@ -21,8 +22,11 @@ def test_every_task_is_listed_with_its_line_and_one_that_cannot_be_read_with_wha
     assert rows["drawer"]["description"] == config.load_task("drawer").description
 
 
-def test_a_picture_of_a_simulated_task_shows_something(gl, tmp_path):
+def test_a_picture_of_a_simulated_task_shows_something_in_each_of_its_cameras(gl, tmp_path):
     from robot_rl.tools.tasks import PICTURE, draw
 
-    picture = cv2.imread(str(draw(config.load_task("drawer"), "sim_panda", tmp_path)))
-    assert picture is not None and picture.shape == (*PICTURE, 3) and picture.std() > 10.0
+    task = config.load_task("drawer")
+    picture = cv2.imread(str(draw(task, "sim_panda", tmp_path)))
+    height, width = PICTURE
+    assert picture is not None and picture.shape == (height, len(task.cameras) * width, 3)
+    assert all(view.std() > 10.0 for view in np.hsplit(picture, len(task.cameras)))
