@@ -22,8 +22,8 @@ TASK = Task(
             rotation=(0.0, 0.0, 0.2),
         ),
     ),
-    cameras=("wrist", "front"),
-    # By the pictures of both cameras and these two numbers, where the hand is as low as with a plug
+    cameras=("wrist", "side", "front"),
+    # By the pictures of all cameras and these two numbers, where the hand is as low as with a plug
     # that is in, and its fingers as far apart as with a plug between them
     reward=Use(
         "classifier",
@@ -74,7 +74,7 @@ TASK = Task(
     # 8 mm in 0.1 s: 25 cm aside take 31 steps
     action_translation=0.008,
     action_rotation=0.05,
-    # The front camera stands still, and shows the receptacle alone
+    # Two cameras stand still, and plug and receptacle lie far apart
     observe_place=True,
     # The tool keeps pointing down
     axes=("x", "y", "z", "rz"),
@@ -91,9 +91,7 @@ TASK = Task(
     defaults={
         "hardware": "sim_hand",
         "steps": 17_500,
-        # As much robot time as 20 with 60 steps: near the opening it is frames that lack, not scenes
-        "demos": 15,
-        "wander_steps": 100,
+        "wander_steps": 60,
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,

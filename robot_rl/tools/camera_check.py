@@ -17,6 +17,7 @@ from robot_rl import config
 from robot_rl.cameras import flow, is_simulated, open_camera
 from robot_rl.cameras._live import Crop, LiveCamera, crop_and_resize
 from robot_rl.config import CameraConfig, Hardware, Task
+from robot_rl.config.judge import judge_inputs
 from robot_rl.controllers.setup import open_in_company
 from robot_rl.dataset.pictures import FONT, INK, PAPER, draw_crop, write_picture
 from robot_rl.types import Array, FoundCamera, RobotRLError
@@ -145,12 +146,15 @@ def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], d
 
 
 def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, str]]:
-    """What the simulated cameras of a bench see of a task's scene, or of an empty table, with the
-    arm at its home.
+    """What the simulated cameras of a bench see of a task's scene, those that are for the task, or
+    of an empty table, with the arm at its home.
 
     And of each that cannot be drawn, by its name, why.
     """
     simulated = [camera for camera in hardware.cameras if is_simulated(camera)]
+    if task is not None:
+        used = {*task.cameras, *judge_inputs(task).cameras}
+        simulated = [camera for camera in simulated if camera.name in used]
     if not simulated:
         return [], {}
     scene = config.scene_of(task, hardware)

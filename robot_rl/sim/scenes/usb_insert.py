@@ -112,7 +112,7 @@ class Options:
 
 
 class Scene(interfaces.Scene):
-    """A table with a plug and a receptacle, and two cameras. A plug that is dropped lies there again."""
+    """A table with a plug and a receptacle, and three cameras. A plug that is dropped lies there again."""
 
     fingers = True
 
@@ -134,11 +134,21 @@ class Scene(interfaces.Scene):
             up=(1.0, 0.0, 0.0),
             fovy=60.0,
         )
-        # from the side, near by and under the hand: the opening and what comes to it in profile
-        x, y = self.options.receptacle_nominal
+        # from the side, under the hand: plug and opening in profile
+        x, y = (np.array(self.options.nominal) + self.options.receptacle_nominal) / 2
         add_camera(
             spec.worldbody,
             "front",
+            at=(x + 0.06, y + 0.50, 0.20),
+            look_at=(x + 0.01, y, 0.02),
+            up=(0.0, 0.0, 1.0),
+            fovy=34.0,
+        )
+        # and near by: the opening, and what comes to it
+        x, y = self.options.receptacle_nominal
+        add_camera(
+            spec.worldbody,
+            "side",
             at=(x + 0.012, y + 0.20, 0.045),
             look_at=(x + 0.012, y, 0.024),
             up=(0.0, 0.0, 1.0),
