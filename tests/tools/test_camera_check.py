@@ -172,6 +172,15 @@ def test_a_simulated_bench_shows_the_scene_of_a_task(tmp_path, capsys):
     assert problems == {"aside": "camera 'aside' is not in this scene; it has: front, wrist"}
 
 
+@pytest.mark.parametrize("name", ["pick_cube", "usb_insert"])
+def test_of_a_simulated_bench_those_cameras_are_drawn_that_are_for_the_task(name):
+    if problem := gl_problem():
+        pytest.skip(problem)
+    task = config.load_task(name)
+    seen, problems = camera_check.draw(config.load_hardware("sim_hand"), task)
+    assert {view.camera.name for view in seen} == set(task.cameras) and not problems
+
+
 def test_a_crop_outside_the_picture_is_refused_before_anything_is_written():
     view = camera_check.View(
         CameraConfig("w", "opencv"),
