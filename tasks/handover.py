@@ -29,9 +29,15 @@ TASK = Task(
         ),
     ),
     cameras=("wrist_left", "wrist_right", "front"),
-    # By the pictures of all cameras, where both hands are open wider than around the bar
+    # By the pictures of all cameras, of the front one's where the mark may be; where both hands are
+    # open wider than around the bar
     reward=Use(
-        "classifier", {"name": "bar_laid_down", "width_between": (BAR_WIDTH_M + 0.020, 0.085)}
+        "classifier",
+        {
+            "name": "bar_laid_down",
+            "crops": {"front": (0.35, 0.56, 0.5, 0.24)},
+            "width_between": (BAR_WIDTH_M + 0.020, 0.085),
+        },
     ),
     near_misses=(
         "the bar on the mark, still between the fingers",
