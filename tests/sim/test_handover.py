@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.geometry import pose_delta, pose_multiply
+from robot_rl.geometry import pose_delta, pose_inverse, pose_multiply
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
@@ -102,6 +102,23 @@ def test_each_arm_holds_it_in_turn_and_it_falls_where_nobody_does(player):
         states = player.act(states, np.zeros((2, 6)), (1.0, 1.0))
     assert data.body("bar").xpos[2] < 0.02 and opening(data, RIGHT) > 0.07
     assert not player.latest.success
+
+
+@pytest.mark.parametrize("askew", [-0.2, 0.2])
+def test_a_bar_that_hangs_askew_is_laid_down_too(player, askew):
+    states, player.took, word = player.begin(1000), 0, OperatorCommand.NONE
+    player.operator.begin_episode()
+    while player.operator._index < 10:  # above the mark
+        states, _ = player.follow(states)
+    turn = np.array([0.0, 0.0, 0.0, 0.0, math.sin(askew / 2), 0.0, math.cos(askew / 2)])
+    held = np.array([*tcp_pose(player.data, RIGHT)[:3], 0.0, 0.0, 0.0, 1.0])
+    bar = player.data.joint("bar")
+    seen = pose_multiply(pose_inverse(held), bar.qpos[[0, 1, 2, 4, 5, 6, 3]])
+    bar.qpos = pose_multiply(pose_multiply(held, turn), seen)[[0, 1, 2, 6, 3, 4, 5]]
+    until = player.took + 100
+    while word == OperatorCommand.NONE and player.took < until:
+        states, word = player.follow(states)
+    assert word == OperatorCommand.SUCCESS
 
 
 def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the_left_one_is(

@@ -235,11 +235,13 @@ class Scene(interfaces.Scene):
         x, y, _ = data.body("mark").xpos
         over = upright(x + GRIP_M, y, MEETING[2], math.pi)
         down = upright(x + GRIP_M, y, BAR[2] / 2, math.pi)
-        lies = data.body("bar").xpos[2] < BAR[2] / 2 + 0.003
-        low = _is_near(tcp_pose(data, RIGHT), down) and lies
+        # if need be with one end, where it hangs askew: let go of, it lies
+        bar = data.body("bar")
+        lowest = bar.xpos[2] - np.abs(bar.xmat.reshape(3, 3)[2]) @ BAR / 2
+        low = lowest < 0.003 and _is_near(tcp_pose(data, RIGHT), down)
         return (
             Phase("over", over, gripper=-1, near_m=0.006, near_rad=0.06, ready=held, arm=RIGHT),
-            Phase("lay down", down, gripper=-1, pace=0.8, near_m=0.006, ready=held, arm=RIGHT),
+            Phase("lay down", down, gripper=-1, pace=0.8, ready=held, done=low, arm=RIGHT),
             Phase(
                 "open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT
             ),
