@@ -99,9 +99,8 @@ TASK = Task(
     defaults={
         "hardware": "sim_two_pandas",
         "steps": 18_000,
-        # At 160 steps each, and what is shown for the judge is learnt from as well: twelve more
+        # Twenty more are shown for the judge, at 160 steps each
         "demos": 10,
-        "outcomes": (120, 1_000),
         "wander_steps": 60,
         # Of 30 scenes a first look of 250 updates sees too little to be sure of it
         "learner.encoder": "goal",
