@@ -96,8 +96,6 @@ TASK = Task(
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
         "learner.agent.initial_temperature": 5e-4,
-        # While fingers close, 0.7 s, and in the mouth of the opening, a hand that shakes misses
-        "learner.agent.log_std_max": -1.5,
         # Less than what a step later costs, 2 % of the value: with 0.02 the open hand stayed above
         "learner.agent.toggle_penalty": 0.005,
         # While it cannot do it alone it forgets what it no longer imitates
