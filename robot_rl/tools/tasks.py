@@ -48,8 +48,8 @@ class StillWorld:
 
 
 def draw(task: Task, hardware: str, folder: Path) -> Path:
-    """Write what the task's cameras see after a reset, side by side; where it is. A bench with another number
-    of arms than the task gives way to the task's own.
+    """Write what the task's cameras see after a reset, side by side; where it is. A bench with
+    another number of arms than the task gives way to the task's own.
 
     Raises DeviceError without headless OpenGL, ConfigError for a scene that cannot be built or has
     not these cameras, DataError if the picture cannot be written.

@@ -140,8 +140,8 @@ class Wander:
     """How far the arm may move by itself about a goal that it has just reached, so that an encoder
     learns where it is.
 
-    All of it but `lowest` is in the tool's axes at the goal. For goals that stand still, and that the tool may
-    leave with whatever it holds.
+    All of it but `lowest` is in the tool's axes at the goal. For goals that stand still, and that
+    the tool may leave with whatever it holds.
     """
 
     way_out: tuple[float, float, float]
@@ -155,7 +155,8 @@ class Wander:
     """Turned by up to so much, a rotation vector [rad]."""
     lowest: float | None = None
     """But no lower than this, in the base frame [m], with what it holds: the limits of the arm's
-    workspace are for an empty hand."""
+    workspace are for an empty hand.
+    """
 
 
 @dataclass(frozen=True)
