@@ -21,6 +21,7 @@ from robot_rl.sim.parts import Parts, pose_of
 from robot_rl.sim.stage import blamed_on, build_model, find_scene
 from robot_rl.types import AXES, Array, ConfigError, Use, WorldState
 
+TRYING_M = 0.02
 BODY, SITE = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_SITE
 
 
@@ -58,6 +59,9 @@ class Phase:
     beside_m: float = 0.0
     """Of the last one: so far aside its whole way is none, as that of a cable beside its clip, and
     neither is one that is cut short. 0: it is one there, too."""
+    tries: int = 0
+    """Of the last one: so many control steps longer an arm that is ready for it is let try within
+    `TRYING_M` of its pose before it is corrected: it searches for an opening there."""
 
 
 class Phases:
@@ -190,6 +194,13 @@ def is_there(phase: Phase, tool: Array, free: Array) -> bool:
     off = pose_delta(phase.pose, tool) * free
     near, straight = np.linalg.norm(off[:3]), np.linalg.norm(off[3:])
     return bool(near < phase.near_m and straight < phase.near_rad)
+
+
+def is_trying(phases: Sequence[Phase], tools: Sequence[Array]) -> bool:
+    """Whether the last phase is ready, and the tool of its arm, of `tools (arms, 7)`, near its end."""
+    last = phases[-1]
+    off = np.linalg.norm(last.pose[:3] - tools[last.arm][:3])
+    return bool(last.ready and off < TRYING_M)
 
 
 def is_order(phases: Sequence[Phase], index: int) -> bool:

@@ -31,6 +31,23 @@ def test_a_policy_whose_hand_takes_its_time_to_close_is_not_interrupted(task):
         assert player.latest.scene_q[2] > lying_m + 0.005, "it is not in the hand"
 
 
+@pytest.mark.parametrize(("phase", "waits"), [("carry", 0), ("press", 25)])
+def test_an_arm_is_let_try_for_longer_at_the_opening_than_elsewhere(phase, waits):
+    player = Player("usb_insert", seed=5)
+    state, operator = player.begin(3), player.operator
+    names = [each.name for each in operator._phases.at(player.latest)]
+    operator.begin_episode()
+    steps = 0
+    while steps < 3:
+        said = operator.read([state])
+        steps += operator._index == names.index(phase)
+        state = player.act(state, said.twist, said.gripper)
+    operator._mode = "correct"
+    operator.begin_episode()
+    drove = [operator.read([state]).active for _ in range(60)]
+    assert drove.index(True) == OperatorHabits().patience_steps + 1 + waits
+
+
 def test_a_drawer_that_an_unsteady_hand_pulls_is_left_to_it():
     player, pull = Player("drawer", seed=5), np.array([-1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     unsteady = np.array([0.0, 0.3, 0.2, 0.8, 0.8, 0.8])

@@ -280,7 +280,7 @@ class Scene(interfaces.Scene):
             held("lift", up, near_m=0.004, near_rad=0.1, done=lifted),
             held("carry", before, near_m=0.003, near_rad=0.05),
             held("line up", before, near_m=0.0003, near_rad=0.006, unsteady=0.05),
-            held("press", inside, pace=0.5, unsteady=0.1),
+            held("press", inside, pace=0.5, unsteady=0.1, tries=25),
         )
 
 
