@@ -121,6 +121,22 @@ def test_a_bar_that_hangs_askew_is_laid_down_too(player, askew):
     assert word == OperatorCommand.SUCCESS
 
 
+@pytest.mark.parametrize("along", [-0.012, 0.012])
+def test_a_bar_that_is_held_elsewhere_is_laid_down_where_any_other_is(player, along):
+    """Not the hand is to be over the mark: 12 mm are more than half of the room at its ends."""
+    states, player.took, word = player.begin(1000), 0, OperatorCommand.NONE
+    player.operator.begin_episode()
+    while player.operator._index < 10:  # above the mark
+        states, _ = player.follow(states)
+    bar = player.data.joint("bar")
+    bar.qpos[:3] += along * player.data.body("bar").xmat.reshape(3, 3)[:, 0]
+    while word == OperatorCommand.NONE and player.took < 300:
+        states, word = player.follow(states)
+    assert word == OperatorCommand.SUCCESS
+    off = player.data.body("bar").xpos - player.data.body("mark").xpos
+    assert np.abs(off[:2]).max() < 0.006
+
+
 def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the_left_one_is(
     player,
 ):

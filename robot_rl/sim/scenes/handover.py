@@ -232,13 +232,12 @@ class Scene(interfaces.Scene):
 
     def _laying_down(self, data: mujoco.MjData) -> Sequence[Phase]:
         held = _is_shut(data, RIGHT) and _is_off(data)
-        x, y, _ = data.body("mark").xpos
-        over = upright(x + GRIP_M, y, MEETING[2], math.pi)
-        down = upright(x + GRIP_M, y, BAR[2] / 2, math.pi)
         # if need be with one end, where it hangs askew: let go of, it lies
         bar = data.body("bar")
-        lowest = bar.xpos[2] - np.abs(bar.xmat.reshape(3, 3)[2]) @ BAR / 2
-        low = lowest < 0.003 and _is_near(tcp_pose(data, RIGHT), down)
+        lies = bar.xpos[2] - np.abs(bar.xmat.reshape(3, 3)[2]) @ BAR / 2 < 0.003
+        x, y, yaw = _right_over_mark(data, lies)
+        over, down = (upright(x, y, z, yaw) for z in (MEETING[2], BAR[2] / 2))
+        low = lies and _is_near(tcp_pose(data, RIGHT), down)
         return (
             Phase("over", over, gripper=-1, near_m=0.006, near_rad=0.06, ready=held, arm=RIGHT),
             Phase("lay down", down, gripper=-1, pace=0.8, ready=held, done=low, arm=RIGHT),
@@ -270,6 +269,25 @@ def _ends(data: mujoco.MjData) -> tuple[Array, Array]:
         upright(near[0], near[1], near[2], yaw),
         upright(far[0], far[1], far[2], yaw + math.pi),
     )
+
+
+def _right_over_mark(data: mujoco.MjData, lies: bool) -> tuple[float, float, float]:
+    """Where the right fingertips are, x and y [m], and how they are turned [rad], when the bar is
+    over the middle of the mark and along it: as they hold it now, or as the operator takes it.
+    Around a bar that `lies` there already, and that they do not hold, they stay.
+    """
+    x, y, _ = data.body("mark").xpos
+    bar, tip = data.body("bar").xpos, tcp_pose(data, RIGHT)
+    ahead = pose_multiply(tip, _at(1.0, 0.0))[:2] - tip[:2]
+    yaw = math.atan2(ahead[1], ahead[0])
+    if _is_shut(data, RIGHT):
+        along, away = _along(data), tip[:3] - bar
+        bar_yaw = math.atan2(along[1], along[0])
+        aside = away[1] * math.cos(bar_yaw) - away[0] * math.sin(bar_yaw)
+        return x + float(away @ along), y + aside, yaw - bar_yaw
+    if lies and _is_between(data, RIGHT):
+        return tip[0], tip[1], yaw
+    return x + GRIP_M, y, math.pi
 
 
 def _is_open(data: mujoco.MjData, arm: int) -> bool:
