@@ -104,35 +104,40 @@ def test_each_arm_holds_it_in_turn_and_it_falls_where_nobody_does(player):
     assert not player.latest.success
 
 
+def bring(player):
+    """The states with the bar above the mark, in the right hand."""
+    states, player.took = player.begin(1000), 0
+    player.operator.begin_episode()
+    while player.operator._index < 10:
+        states, _ = player.follow(states)
+    return states
+
+
+def lay_down(player, states) -> OperatorCommand:
+    """What the operator says within ten seconds."""
+    word, until = OperatorCommand.NONE, player.took + 100
+    while word == OperatorCommand.NONE and player.took < until:
+        states, word = player.follow(states)
+    return word
+
+
 @pytest.mark.parametrize("askew", [-0.2, 0.2])
 def test_a_bar_that_hangs_askew_is_laid_down_too(player, askew):
-    states, player.took, word = player.begin(1000), 0, OperatorCommand.NONE
-    player.operator.begin_episode()
-    while player.operator._index < 10:  # above the mark
-        states, _ = player.follow(states)
+    states = bring(player)
     turn = np.array([0.0, 0.0, 0.0, 0.0, math.sin(askew / 2), 0.0, math.cos(askew / 2)])
     held = np.array([*tcp_pose(player.data, RIGHT)[:3], 0.0, 0.0, 0.0, 1.0])
     bar = player.data.joint("bar")
     seen = pose_multiply(pose_inverse(held), bar.qpos[[0, 1, 2, 4, 5, 6, 3]])
     bar.qpos = pose_multiply(pose_multiply(held, turn), seen)[[0, 1, 2, 6, 3, 4, 5]]
-    until = player.took + 100
-    while word == OperatorCommand.NONE and player.took < until:
-        states, word = player.follow(states)
-    assert word == OperatorCommand.SUCCESS
+    assert lay_down(player, states) == OperatorCommand.SUCCESS
 
 
 @pytest.mark.parametrize("along", [-0.012, 0.012])
 def test_a_bar_that_is_held_elsewhere_is_laid_down_where_any_other_is(player, along):
     """Not the hand is to be over the mark: 12 mm are more than half of the room at its ends."""
-    states, player.took, word = player.begin(1000), 0, OperatorCommand.NONE
-    player.operator.begin_episode()
-    while player.operator._index < 10:  # above the mark
-        states, _ = player.follow(states)
-    bar = player.data.joint("bar")
+    states, bar = bring(player), player.data.joint("bar")
     bar.qpos[:3] += along * player.data.body("bar").xmat.reshape(3, 3)[:, 0]
-    while word == OperatorCommand.NONE and player.took < 300:
-        states, word = player.follow(states)
-    assert word == OperatorCommand.SUCCESS
+    assert lay_down(player, states) == OperatorCommand.SUCCESS
     off = player.data.body("bar").xpos - player.data.body("mark").xpos
     assert np.abs(off[:2]).max() < 0.006
 
