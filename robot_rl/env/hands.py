@@ -59,6 +59,11 @@ class Hands:
             for hand, choice, holder in zip(self._hands, choices, self._holders, strict=True)
         ]
 
+    def moving(self, begun: Sequence[float]) -> list[int]:
+        """The numbers of the arms whose fingers move: as they were read last, or `begun` just now."""
+        hands = zip(self._holders, self._states, begun, strict=True)
+        return [holder for holder, state, order in hands if state.moving or order]
+
     def read(self) -> list[HandState]:
         """How they stand now."""
         self._states = [hand.state() for hand in self._hands]

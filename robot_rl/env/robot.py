@@ -293,6 +293,8 @@ class RobotEnv(gymnasium.Env):
         """
         moves = np.clip(self._actions.moves(action), -1.0, 1.0) * self._scale
         begun = self.hands.choose(self._actions.choices(action), self.arm_states)
+        if self.task.hold_while_gripping:
+            moves[self.hands.moving(begun)] = 0.0
         for arm, target, move in zip(self.arms, self._targets, moves, strict=True):
             arm.command(ArmTarget(geometry.pose_move(target, move), self.period_s))
         self._deadline += self.period_s

@@ -379,7 +379,8 @@ class Replay:
         """The transitions at `indices (B,)` as a batch.
 
         `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)`
-        float32 (`demo` is 1 for what of demonstrations and corrections shows a motion), further
+        float32 (`demo` is 1 for what of demonstrations and corrections shows a motion, `correction
+        (B,)` for what an operator did in the policy's place), further
         columns by their names (of grippers `ordered (B, G)`, what was commanded, and `toggles
         (B,)`, what was carried out, summed as rewards are; with grippers or several arms `corrected
         (B, A)`, 1 for the numbers that a person gave), `image/NAME, next/image/NAME (B, H, W,

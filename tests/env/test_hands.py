@@ -81,6 +81,22 @@ def test_a_hand_is_opened_by_a_reset_and_moved_by_the_action_on_the_leash_of_tim
     assert env.reward.widths[-1][0] < 1e-3
 
 
+@pytest.mark.parametrize("holds", [False, True])
+def test_an_arm_stands_while_its_fingers_move_where_the_task_says_so(env, holds):
+    env.task = replace(env.task, hold_while_gripping=holds)
+    env.reset(seed=0)
+    env.step(np.array([0.0, 0.0, 0.0, OPEN]))
+    went, moving = [], [False]
+    for choice in [CLOSE, *[STAY] * 10]:
+        seen, *_, info = env.step(np.array([0.0, 0.0, 0.3, choice]))
+        went.append(float(info["executed"][2]))
+        moving.append(bool(seen["state/gripper"][1]))
+    assert any(moving) and not moving[-1]
+    stands = np.array(moving[:-1])
+    stands[0] = True  # the order itself
+    np.testing.assert_allclose(went, np.where(stands & holds, 0.0, 0.3), atol=0.01)
+
+
 def test_the_same_choices_are_the_same_steps(env):
     runs = []
     for _ in range(2):
