@@ -100,8 +100,6 @@ TASK = Task(
         "learner.agent.initial_temperature": 5e-4,
         # Less than what a step later costs, 2 % of the value: with 0.02 the open hand stayed above
         "learner.agent.toggle_penalty": 0.005,
-        # In front of the opening the critics rate being stuck by the rescue that follows
-        "learner.agent.trust_corrections": True,
         # While it cannot do it alone it forgets what it no longer imitates
         "learner.agent.bc_decay_steps": 30_000,
         # Pictures that are moved a little are not learnt by heart; near by they tell millimetres
