@@ -82,8 +82,6 @@ TASK = Task(
     # The tools keep pointing down
     axes=("x", "y", "z", "rz"),
     grippers=("moved", "moved"),
-    # The fingers take 0.7 s to close
-    hold_while_gripping=True,
     leash_translation=0.012,
     leash_rotation=0.1,
     # As peg_insert: 20 N on each axis
@@ -114,8 +112,6 @@ TASK = Task(
         "learner.agent.log_std_max": -1.5,
         # Less than what a step later costs, 2 % of the value: with 0.02 the open hand stayed above
         "learner.agent.toggle_penalty": 0.005,
-        # Above the mark the critics rate an askew bar by the rescue that follows
-        "learner.agent.trust_corrections": True,
         # While it cannot do it alone it forgets what it no longer imitates
         "learner.agent.bc_decay_steps": 30_000,
         # Pictures that are moved a little are not learnt by heart; near by they tell millimetres
