@@ -76,9 +76,8 @@ class Imitator(nn.Module):
     def __init__(self, spec: PolicySpec, states: Tensor, looks: bool):
         super().__init__()
         self.numbers, self.hands = list(spec.actions.continuous), list(spec.actions.discrete)
-        features, seen = spec.camera_features * len(spec.cameras), spec.vision_size
         self.vision = Vision(spec.cameras, spec.image_size, spec.camera_features) if looks else None
-        seen = features if looks else seen
+        seen = self.vision.size if self.vision else spec.vision_size
         self.mean, self.std = states.mean(0), states.std(0).clamp(min=1e-3)
         out = len(self.numbers) + 3 * len(self.hands)
         self.act = _layers(seen + spec.state_size, out)

@@ -224,8 +224,8 @@ class Task:
     """For each arm what the task does with its gripper: there is "none", it is "held" as it is, or
     "moved" by the policy. (): "none" for every arm."""
     hold_while_gripping: bool = False
-    """Whether an arm stands while the fingers of its hand move, whoever moves it: HIL-SERL's waits 0.6 s
-    for them. What a policy's noise moves meanwhile is not between them."""
+    """Whether an arm stands while the fingers of its hand move, whoever moves it: HIL-SERL's waits
+    0.6 s for them. What a policy's noise moves meanwhile is not between them."""
     leash_translation: float = 0.02
     """The target is kept so near the measured pose that it cannot wind up [m]."""
     leash_rotation: float = 0.15

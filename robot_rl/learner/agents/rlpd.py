@@ -78,10 +78,10 @@ class Config(AgentConfig):
             2 brought pixel runs to 90 % in a third of the steps, and kept to the end it left them
             swinging: hence the decay.
         bc_decay_steps: the environment step at which it has gone linearly to zero.
-        trust_corrections: the BC term counts in corrections whatever the critics say. An operator takes
-            over where the policy fails, and there they are wrong: each bad state is worth the rescue
-            that followed. In `usb_insert` the filter let 19 % of the first steps of corrections with
-            the plug in the hand pass (docs/learning.md).
+        trust_corrections: the BC term counts in corrections whatever the critics say. An operator
+            takes over where the policy fails, and there they are wrong: each bad state is worth the
+            rescue that followed. In `usb_insert` the filter let 19 % of the first steps of
+            corrections with the plug in the hand pass (docs/learning.md).
         bc_while_helped: of the BC term, the least while the policy needs help: it falls to zero with
             the share of the newest 20 own episodes that succeed without help, whatever the step.
             Where it is 0 a policy that cannot do a long task yet forgets at `bc_decay_steps` what
