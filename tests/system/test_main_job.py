@@ -18,6 +18,8 @@ from robot_rl.types import RecordId
 from tests.system.main_job import (
     SHORT,
     Job,
+    count,
+    demo_steps,
     descendants,
     lines,
     require_every_step_once,
@@ -94,13 +96,17 @@ def test_it_learns(tmp_path):
 def test_a_run_that_was_stopped_killed_and_moved_away_goes_on_and_no_step_is_lost_or_doubled(
     tmp_path,
 ):
-    """Moved away from its task file as well, and made longer there."""
+    """Moved away from its task file as well, and told there how far it still has to go.
+
+    Before that it has further to go than it can while the test looks away: on a machine that is
+    busy the rest of 200 steps was played before the interrupt came.
+    """
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "mine.py").write_text(
         "from dataclasses import replace\nfrom robot_rl.config import load_task\n"
         "TASK = replace(load_task('peg_insert'), name='mine')\n"
     )
-    job = start(tmp_path, "train", "mine", "--name", "run", "--steps", "220", *SHORT)
+    job = start(tmp_path, "train", "mine", "--name", "run", "--steps", "5000", *SHORT)
     run = tmp_path / "runs" / "run"
     wait_for_another_episode(job, run)
     below = descendants(job.process.pid)
@@ -111,7 +117,7 @@ def test_a_run_that_was_stopped_killed_and_moved_away_goes_on_and_no_step_is_los
     assert not (run / "evaluation.json").exists()
     assert len(below) >= 3 and not still_running(below)
     stopped = seen(run)
-    assert 0 < len(stopped) < 220
+    assert stopped
     assert stopped[-1][2]  # the episode was ended, and its end is in the log
 
     job = start(tmp_path, "train", "--resume", "runs/run")
@@ -123,14 +129,15 @@ def test_a_run_that_was_stopped_killed_and_moved_away_goes_on_and_no_step_is_los
     killed = seen(run)
     assert killed[: len(stopped)] == stopped and len(killed) > len(stopped)
 
+    end = max(220, demo_steps(run) + count(steps_of(run)) + 20)
     moved = tmp_path / "elsewhere" / "moved"
     moved.parent.mkdir()
     run.rename(moved)
-    code, said = start(moved.parent, "train", "--resume", "moved", "--steps", "230").finish()
+    code, said = start(moved.parent, "train", "--resume", "moved", "--steps", str(end)).finish()
     assert code == 0, said
-    require_every_step_once(moved, 230)
+    require_every_step_once(moved, end)
     assert seen(moved)[: len(killed)] == killed
-    assert json.loads((moved / "evaluation.json").read_text())["env_steps"] == 230
+    assert json.loads((moved / "evaluation.json").read_text())["env_steps"] == end
 
 
 def test_a_run_repeats_exactly_for_a_seed(tmp_path):
@@ -148,7 +155,7 @@ def test_a_run_repeats_exactly_for_a_seed(tmp_path):
 
 def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
     run = tmp_path / "runs" / "run"
-    job = start(tmp_path, "train", "--name", "run", "--steps", "400", *SHORT)
+    job = start(tmp_path, "train", "--name", "run", "--steps", "800", *SHORT)
     for verb in (" actor ", " learner ", " arm "):
         wait_for_another_episode(job, run)
         (victim,) = [
@@ -161,8 +168,8 @@ def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
     for name in ("actor", "learner", "arm-panda"):
         assert f"the process '{name}' ended with code -9 and is started again" in said
     wait_until_gone(below, timeout_s=1.0)
-    require_every_step_once(run, 400)
-    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 400
+    require_every_step_once(run, 800)
+    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 800
 
 
 def wait_for_another_episode(job: Job, run: Path) -> None:
