@@ -177,7 +177,6 @@ def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict
         "terminated": (),
         "discount": (),
         "demo": (),
-        "correction": (),
     }
     if spec.choices:
         shapes |= {"ordered": (len(spec.actions.discrete),), "toggles": ()}

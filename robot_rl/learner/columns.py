@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.stream.motion import given, shows
-from robot_rl.types import Array, Provenance, SpaceSpec, Step
+from robot_rl.types import Array, SpaceSpec, Step
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,6 @@ def columns_of(space: SpaceSpec) -> dict[str, Column]:
         "reward": Column(of=lambda step: step.reward),
         "terminated": Column(of=lambda step: step.terminated),
         "demo": Column(of=lambda step: shows(step, discrete)),
-        "correction": Column(of=lambda step: step.provenance == Provenance.HUMAN),
     }
     if discrete or len(space.actions.arms) > 1:  # else an operator gives all numbers, or none
         columns["corrected"] = Column(space.action_size, given)

@@ -379,17 +379,17 @@ class Replay:
         """The transitions at `indices (B,)` as a batch.
 
         `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)`
-        float32 (`demo` is 1 for what of demonstrations and corrections shows a motion), `correction
-        (B,)` (1 for what an operator did in the policy's place), further columns by their names (of
-        grippers `ordered (B, G)`, what was commanded, and `toggles (B,)`, what was carried out,
-        summed as rewards are; with grippers or several arms `corrected (B, A)`, 1 for the numbers
-        that a person gave), `image/NAME, next/image/NAME (B, H, W, 3)` uint8, `vision, next_vision
-        (B, V)` float16. `variants` selects the cached augmented version `(B,)` of the observation
-        and of the next one. `discount (B,)` is what the value of the next observation counts:
-        `window.discount` to the power of the rewards in `reward`, fewer than `n_step` where the
-        episode ends before; less behind a take-over. Images and features are written into `out` (of
-        `buffers`), if it is given. `shifts` says by name which pixel `(row, column)` of each padded
-        frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none is shifted.
+        float32 (`demo` is 1 for what of demonstrations and corrections shows a motion), further
+        columns by their names (of grippers `ordered (B, G)`, what was commanded, and `toggles
+        (B,)`, what was carried out, summed as rewards are; with grippers or several arms `corrected
+        (B, A)`, 1 for the numbers that a person gave), `image/NAME, next/image/NAME (B, H, W,
+        3)` uint8, `vision, next_vision (B, V)` float16. `variants` selects the cached augmented
+        version `(B,)` of the observation and of the next one. `discount (B,)` is what the value of
+        the next observation counts: `window.discount` to the power of the rewards in `reward`,
+        fewer than `n_step` where the episode ends before; less behind a take-over. Images and
+        features are written into `out` (of `buffers`), if it is given. `shifts` says by name which
+        pixel `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without
+        it none is shifted.
         """
         first = np.asarray(indices)
         done = self._successor[first]  # the step that tells what was done there

@@ -49,7 +49,6 @@ def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.T
         "terminated": torch.zeros(size),
         "discount": torch.full((size,), agent.config.discount),
         "demo": (torch.arange(size) < size // 2).float(),
-        "correction": (torch.arange(size) < size // 4).float(),
     }
     if hands := list(spec.actions.discrete):
         orders = torch.randint(-1, 2, (2, size, len(hands)), generator=g).float()

@@ -78,10 +78,6 @@ class Config(AgentConfig):
             2 brought pixel runs to 90 % in a third of the steps, and kept to the end it left them
             swinging: hence the decay.
         bc_decay_steps: the environment step at which it has gone linearly to zero.
-        trust_corrections: the BC term counts in corrections whatever the critics say. An operator
-            takes over where the policy fails, and there they are wrong: each bad state is worth the
-            rescue that followed. In `usb_insert` the filter let 19 % of the first steps of
-            corrections with the plug in the hand pass (docs/learning.md).
         bc_while_helped: of the BC term, the least while the policy needs help: it falls to zero with
             the share of the newest 20 own episodes that succeed without help, whatever the step.
             Where it is 0 a policy that cannot do a long task yet forgets at `bc_decay_steps` what
@@ -116,7 +112,6 @@ class Config(AgentConfig):
     average_rate: float = 1e-3
     bc_weight: float = 2.0
     bc_decay_steps: int = 5_000
-    trust_corrections: bool = False
     bc_while_helped: float = 0.0
     bc_initial_updates: int = 0
     hand: str = "joint"
@@ -291,7 +286,7 @@ class Agent(BaseAgent):
 
         The BC term is the squared distance of the policy's mode to the action taken, and the
         cross-entropy of the choice, over demonstrations and corrections, where the critics rate
-        that action (`q_data`) above the policy's, or in each correction (`trust_corrections`).
+        that action (`q_data`) above the policy's.
         """
         mean, log_std, log_choices = self.policy.head.distributions(features)
         action, log_prob = squashed_sample(mean, log_std, noise)
@@ -300,10 +295,7 @@ class Agent(BaseAgent):
         ).mean(0)
         q = expected(values, log_choices)
         sac = (self.log_temperature.exp().detach() * log_prob - q).mean()
-        counts = q_data > q.detach()
-        if self.config.trust_corrections:
-            counts = counts | (batch["correction"] > 0.0)
-        counted = batch["demo"] * counts
+        counted = batch["demo"] * (q_data > q.detach())
         distance = misses(self.policy, mean, log_choices, batch)
         bc = (counted * distance).sum() / batch["demo"].sum().clamp(min=1.0)
         if log_choices is None:

@@ -166,18 +166,6 @@ def test_bc_term_counts_only_demonstrations_that_the_critics_prefer() -> None:
     assert agent.actor_loss(features, batch, high, noise, weight)[2] == 0.0
 
 
-def test_bc_term_counts_corrections_whatever_the_critics_prefer_where_they_are_trusted() -> None:
-    agent = make_agent(trust_corrections=True)
-    batch = make_batch(agent)
-    features, noise, weight = agent.features(batch), torch.zeros(16, 3), torch.tensor(2.0)
-    low = torch.full((16,), -1e3)
-    distance = (torch.tanh(agent.policy.head(features)[0]) - batch["action"]).square().sum(-1)
-    counted = agent.actor_loss(features, batch, low, noise, weight)[2]
-    assert torch.allclose(counted, distance[:4].sum() / 8)  # of 8 that are shown 4 correct
-    batch["demo"] = torch.zeros(16)  # a hand that rested
-    assert agent.actor_loss(features, batch, low, noise, weight)[2] == 0.0
-
-
 def test_temperature_rises_while_the_entropy_is_below_its_target() -> None:
     agent = make_agent()
     with torch.no_grad():
