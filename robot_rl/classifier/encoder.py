@@ -14,7 +14,7 @@ from torch import Tensor
 from robot_rl.classifier.files import Classifier
 from robot_rl.classifier.network import Network, Trunk
 from robot_rl.classifier.options import ClassifierConfig, Inputs
-from robot_rl.networks.encoders import SmallMaps, Vision
+from robot_rl.networks.encoders import SmallCNN, SmallMaps, Vision
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.resnet10 import ResNet10
 from robot_rl.networks.trunks import TrunkVision
@@ -35,7 +35,7 @@ class Encoder:
     def of_policy(cls, policy: LivePolicy) -> "Encoder":
         """That of a run's policy. Raises ConfigError where it has none that can be taken."""
         spec, vision = policy.spec, policy.vision
-        if isinstance(vision, Vision):
+        if isinstance(vision, Vision) and spec.info.network is SmallCNN:
             convolutions = SmallMaps().state_dict()
             each = [
                 {name: cnn.state_dict()[name] for name in convolutions}

@@ -1,5 +1,5 @@
-"""Frames of which the goal is known, without a label that a real arm lacks: what the encoder "goal"
-learns from.
+"""Frames of which the goal is known, without a label that a real arm lacks: what an encoder
+that predicts it learns from.
 
 At a demonstration's success the tool pose *is* the goal pose, so for every earlier frame of that
 episode the goal, seen from the tool, is known; where a person says success, at the moment when they

@@ -1,4 +1,4 @@
-"""What it counts to miss a goal: in the training of the encoder "goal" (`learner/pretrain.py`)."""
+"""What it counts to miss a goal, in the training of an encoder (`learner/pretrain.py`)."""
 
 import torch
 import torch.nn.functional as F

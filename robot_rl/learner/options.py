@@ -29,11 +29,12 @@ class LearnerConfig:
             (docs/learning.md).
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.
-        pretrain: of the encoder "goal", on the demonstrations.
+        pretrain: of the encoders "goal" and "goal_points", on the demonstrations.
         encoder: "auto" is "none" without cameras, "goal" (pretrained on the demonstrations, frozen,
             features cached) where their pictures show where the goal is, in scenes that were held
             out, else "end_to_end" with what that affords on a CPU: it trains a small CNN by the
-            critics' loss, with random shifts; give it utd 1, batch 64. "resnet10" is HIL-SERL's: a
+            critics' loss, with random shifts; give it utd 1, batch 64. "goal_points" is "goal" that
+            sees places in the picture: for tasks where a millimetre counts. "resnet10" is HIL-SERL's: a
             frozen trunk, whose maps are cached, and readouts that the critics' loss trains. A
             torch.nn.Module of your own is a file ./encoders/NAME.py, or
             module:package.module:ClassName (docs/learning.md).

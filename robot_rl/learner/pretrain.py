@@ -1,6 +1,6 @@
-"""The training of the encoder "goal": all cameras together regress the goal on the frames of which
-it is known (`learner/goal_frames.py`); the encoder is then frozen and its features are computed once
-per frame.
+"""The training of the encoders "goal" and "goal_points": all cameras together regress the goal on
+the frames of which it is known (`learner/goal_frames.py`); the encoder is then frozen and its
+features are computed once per frame.
 
 A shift of a picture moves the goal that it shows, seen from the camera. Where the camera's mount
 itself may move, that is what should be learnt: the tool is in the picture as well, and where the

@@ -1,4 +1,4 @@
-"""From camera images to features: one small CNN per camera.
+"""From camera images to features: one small network per camera.
 
 Images enter as they are stored, uint8 `(B, H, W, 3)`: seen as `(B, 3, H, W)` that is the
 channels-last layout, the fast one on CPU and GPU. The normalisation to [-1, 1] is folded into the
@@ -6,14 +6,21 @@ first convolution, because the conversion of 1,024 images to normalised floats c
 two cores) than augmenting them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_LAYERS = ((32, 8, 4), (64, 3, 2), (64, 3, 2))  # channels, kernel, stride: 128 px -> 31 -> 15 -> 7
+# channels, kernel, stride
+_LAYERS = ((32, 8, 4), (64, 3, 2), (64, 3, 2))  # 128 px -> 31 -> 15 -> 7
+_FINER = ((32, 8, 4), (32, 3, 1))  # 128 px -> 31 -> 29, a place every 4 px
+POINTS = 64
+"""Things per camera whose places `KeyPoints` says."""
+_SCALE = (3.0, 3.0, 0.2)  # right, down, sharp: what they differ by becomes about 1
+LEAST_PX = 32
+_TOO_SMALL = "images of {} pixels are too small for the encoder; use at least 32 x 32"
 
 
 def convolution_dtype(device: torch.device) -> torch.dtype:
@@ -28,14 +35,14 @@ def convolution_dtype(device: torch.device) -> torch.dtype:
 
 
 class SmallMaps(nn.Module):
-    """Maps `(B, 64, H', W')` of uint8 images `(B, H, W, 3)` of one camera, of any size from 32 x 32."""
+    """Maps `(B, C, H', W')` of uint8 images `(B, H, W, 3)` of one camera, of any size from 32 x 32."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: Sequence[tuple[int, int, int]] = _LAYERS) -> None:
         super().__init__()
-        channels = (3, *(layer[0] for layer in _LAYERS))
+        channels = (3, *(layer[0] for layer in layers))
         self.convolutions = nn.ModuleList(
             nn.Conv2d(n_in, out, kernel, stride)
-            for n_in, (out, kernel, stride) in zip(channels, _LAYERS, strict=False)
+            for n_in, (out, kernel, stride) in zip(channels, layers, strict=False)
         )
         self.dtype = torch.float32
 
@@ -67,9 +74,7 @@ class SmallCNN(SmallMaps):
             height = (height - kernel) // stride + 1
             width = (width - kernel) // stride + 1
         if min(height, width) < 1:
-            raise ValueError(
-                f"images of {image_size} pixels are too small for the encoder; use at least 32 x 32"
-            )
+            raise ValueError(_TOO_SMALL.format(image_size))
         self.project = nn.Linear(_LAYERS[-1][0] * height * width, features)
         self.norm = nn.LayerNorm(features)
 
@@ -77,18 +82,64 @@ class SmallCNN(SmallMaps):
         return torch.tanh(self.norm(self.project(self.maps(image).flatten(1))))
 
 
-class Vision(nn.Module):
-    """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`."""
+class KeyPoints(SmallMaps):
+    """Features `(B, features)` of uint8 images `(B, H, W, 3)` of one camera, linear in where `POINTS`
+    learned things stand in it, to a fraction of a pixel.
 
-    def __init__(self, cameras: tuple[str, ...], image_size: tuple[int, int], features: int):
+    A map of scores per point, its softmax over all places, and the mean place under that (the spatial
+    softmax of Levine et al., arXiv 1504.00702, section 5.1); how sharp it is, too, which says whether
+    the thing is there. What moves in the picture moves its number by as much, wherever it is: few
+    scenes are enough to learn that, and leave little to learn by heart (figures: docs/learning.md).
+    """
+
+    def __init__(self, image_size: tuple[int, int], features: int):
+        super().__init__(_FINER)
+        if min(image_size) < LEAST_PX:
+            raise ValueError(_TOO_SMALL.format(image_size))
+        self.score = nn.Conv2d(_FINER[-1][0], POINTS, 3)
+        self.sharpness = nn.Parameter(torch.ones(POINTS, 1, 1))
+        self.project = nn.Linear(3 * POINTS, features)
+
+    def points(self, image: Tensor) -> Tensor:
+        """Right, down, each -1 to 1 in the picture, and the log of how sharp, at most 0, of every
+        point: `(B, 3, POINTS)`.
+        """
+        weight, bias = (
+            tensor.to(self.dtype) for tensor in (self.score.weight, cast(Tensor, self.score.bias))
+        )
+        scores = F.conv2d(self.maps(image).to(self.dtype), weight, bias).float()
+        there = torch.softmax((self.sharpness * scores).flatten(2), -1).unflatten(
+            2, scores.shape[2:]
+        )
+        down, right = (torch.linspace(-1.0, 1.0, n, device=scores.device) for n in scores.shape[2:])
+        sharp = there.square().sum((2, 3)).clamp(min=1e-8).log()
+        return torch.stack([there.sum(2) @ right, there.sum(3) @ down, sharp], 1)
+
+    def forward(self, image: Tensor) -> Tensor:
+        scale = torch.tensor(_SCALE, device=image.device)[:, None]
+        return cast(Tensor, self.project((self.points(image) * scale).flatten(1)))
+
+
+class Vision(nn.Module):
+    """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`, each through
+    a network of its own.
+    """
+
+    def __init__(
+        self,
+        cameras: tuple[str, ...],
+        image_size: tuple[int, int],
+        features: int,
+        network: type[SmallCNN] | type[KeyPoints] = SmallCNN,
+    ):
         super().__init__()
-        self.cameras = nn.ModuleDict({name: SmallCNN(image_size, features) for name in cameras})
+        self.cameras = nn.ModuleDict({name: network(image_size, features) for name in cameras})
         self.cached_size = self.size = features * len(cameras)
 
     def set_dtype(self, dtype: torch.dtype) -> None:
         """Precision of the convolutions; everything else stays in float32."""
-        for cnn in self.cameras.values():
-            cast(SmallCNN, cnn).dtype = dtype
+        for network in self.cameras.values():
+            cast(SmallMaps, network).dtype = dtype
 
     def look(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         """What is cached of a frame, if this is frozen: all that it makes of it."""

@@ -1,4 +1,5 @@
-"""The encoder "goal": small CNNs whose head predicts where the goal is, and the filter behind it.
+"""The encoders "goal" and "goal_points": a small network per camera, a head that predicts where the
+goal is, and the filter behind it.
 How it is trained stands in `learner/pretrain.py`.
 
 The goal stands still while the arm moves. Each frame gives the goal from the tool, with an error of
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from robot_rl import geometry
-from robot_rl.networks.encoders import Vision
+from robot_rl.networks.encoders import KeyPoints, SmallCNN, Vision
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.poses import moved, seen_from
 from robot_rl.types import PLACE, Array
@@ -58,8 +59,9 @@ class GoalVision(Vision):
         features: int,
         goal_size: int,
         told: Sequence[tuple[str, int]] = (),
+        network: type[SmallCNN] | type[KeyPoints] = SmallCNN,
     ):
-        super().__init__(cameras, image_size, features)
+        super().__init__(cameras, image_size, features, network)
         self.balance = Normaliser(told) if told else None
         self._places = _entries(told, PLACE)
         seen = self.size + (self.balance.size if self.balance is not None else 0)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from robot_rl.config.kinds import find, names_of
 from robot_rl.machine.validation import nearest
-from robot_rl.networks.encoders import Vision
+from robot_rl.networks.encoders import KeyPoints, SmallCNN, Vision
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.resnet10 import ResNet10, load_weights
 from robot_rl.networks.trunks import MODULE, TrunkVision, is_frozen, module_class, own_class
@@ -40,8 +40,9 @@ class EncoderInfo:
     shifted: its images may be shifted (DrQ). Where the goal is learnt from the picture they may
         not: a shift moves the goal that the picture shows. There the light changes.
     goal: it is pretrained to predict where the goal is, and its prediction follows its features.
+    network: what looks through each camera, where there is no `trunk`.
     features: per camera, where the options do not say.
-    trunk: the class of the network behind which readouts are trained; None: a small CNN per camera.
+    trunk: the class of the network behind which readouts are trained; None: a `network` per camera.
     load: fills such a trunk from the file of published weights with which it begins.
     """
 
@@ -49,6 +50,7 @@ class EncoderInfo:
     trained: Literal["nothing", "readouts", "all"]
     shifted: bool = True
     goal: bool = False
+    network: type[SmallCNN] | type[KeyPoints] = SmallCNN
     features: int = 64
     trunk: type[nn.Module] | None = None
     load: Callable[[nn.Module, Path], None] | None = None
@@ -64,6 +66,9 @@ class EncoderInfo:
 ENCODERS = {
     "none": EncoderInfo(cached=False, trained="nothing"),
     "goal": EncoderInfo(cached=True, trained="nothing", shifted=False, goal=True),
+    "goal_points": EncoderInfo(
+        cached=True, trained="nothing", shifted=False, goal=True, network=KeyPoints
+    ),
     "end_to_end": EncoderInfo(cached=False, trained="all"),
     "resnet10": EncoderInfo(
         cached=True, trained="readouts", features=256, trunk=ResNet10, load=load_weights
@@ -112,12 +117,12 @@ def make_vision(
     told: Sequence[tuple[str, int]] = (),
 ) -> Vision | TrunkVision:
     """The network of an encoder (not "none") for these cameras, with random weights."""
+    info = encoder_info(encoder)
     if goal_size:
-        return GoalVision(cameras, image_size, features, goal_size, told)
-    trunk = encoder_info(encoder).trunk
-    if trunk is None:
-        return Vision(cameras, image_size, features)
-    return TrunkVision(cameras, image_size, features, trunk)
+        return GoalVision(cameras, image_size, features, goal_size, told, info.network)
+    if info.trunk is None:
+        return Vision(cameras, image_size, features, info.network)
+    return TrunkVision(cameras, image_size, features, info.trunk)
 
 
 @torch.no_grad()

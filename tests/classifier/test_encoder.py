@@ -102,6 +102,8 @@ def test_what_the_encoder_has_not_learnt_from_is_refused_with_what_there_is():
         Encoder.of_policy(policy(image_size=(32, 48))).inputs(EYES, OPTIONS)
     with pytest.raises(ConfigError, match="'none', and the trunk of a classifier is one of goal"):
         Encoder.of_policy(policy(encoder="none", cameras=()))
+    with pytest.raises(ConfigError, match="'goal_points', and the trunk of a classifier is one of"):
+        Encoder.of_policy(policy(encoder="goal_points"))
     train_on(Path("small"), EPISODES, EYES, replace(OPTIONS, trunk="small", encoder=""))
     with pytest.raises(ConfigError, match="has no encoder to go on with: name a run"):
         Encoder.of_classifier(files.load(Path("small")))

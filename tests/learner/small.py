@@ -19,6 +19,7 @@ SPACES = {
         {"state/tcp_pose": ((6,), "float32"), "state/x": ((2,), "float32")}, 3
     ),
     "goal": PIXELS,
+    "goal_points": PIXELS,
     "end_to_end": PIXELS,
     "resnet10": PIXELS,
 }

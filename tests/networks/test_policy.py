@@ -33,11 +33,11 @@ def observe(seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("encoder", ["none", "end_to_end", "goal", "resnet10"])
+@pytest.mark.parametrize("encoder", ["none", "end_to_end", "goal", "goal_points", "resnet10"])
 def test_spec_survives_json_and_rebuilds_the_policy(encoder: str) -> None:
     spec = PolicySpec.from_space(SPACE, encoder)
     assert PolicySpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-    assert spec.goal_size == (6 if encoder == "goal" else 0)
+    assert spec.goal_size == (6 if encoder.startswith("goal") else 0)
     policy = Policy(spec)
     live = LivePolicy(spec.to_json(), policy.arrays(changing=False), seed=3)
     live.load(policy.arrays(changing=True))

@@ -155,7 +155,7 @@ def test_spatial_embeddings_weigh_the_places_of_each_channel() -> None:
 @pytest.mark.parametrize("encoder", [name for name, info in ENCODERS.items() if info.cached])
 def test_what_is_cached_and_what_is_trained_make_the_whole(encoder: str) -> None:
     vision, seen = (
-        make_vision(encoder, ("wrist", "front"), (40, 48), 8, 6 * (encoder == "goal")),
+        make_vision(encoder, ("wrist", "front"), (40, 48), 8, 6 * ENCODERS[encoder].goal),
         images(),
     )
     cached = vision.look(seen)
