@@ -20,7 +20,7 @@ POINTS = 64
 """Things per camera whose places `KeyPoints` says."""
 _SCALE = (3.0, 3.0, 0.2)  # right, down, sharp: what they differ by becomes about 1
 LEAST_PX = 32
-_TOO_SMALL = "images of {} pixels are too small for the encoder; use at least 32 x 32"
+"""Of smaller pictures `_LAYERS` leave nothing."""
 
 
 def convolution_dtype(device: torch.device) -> torch.dtype:
@@ -32,6 +32,14 @@ def convolution_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cpu" and torch.cpu._is_avx512_bf16_supported():
         return torch.bfloat16
     return torch.float32
+
+
+def _require_size(image_size: tuple[int, int]) -> None:
+    if min(image_size) < LEAST_PX:
+        raise ValueError(
+            f"images of {image_size} pixels are too small for the encoder;"
+            f" use at least {LEAST_PX} x {LEAST_PX}"
+        )
 
 
 class SmallMaps(nn.Module):
@@ -69,12 +77,11 @@ class SmallCNN(SmallMaps):
 
     def __init__(self, image_size: tuple[int, int], features: int):
         super().__init__()
+        _require_size(image_size)
         height, width = image_size
         for _, kernel, stride in _LAYERS:
             height = (height - kernel) // stride + 1
             width = (width - kernel) // stride + 1
-        if min(height, width) < 1:
-            raise ValueError(_TOO_SMALL.format(image_size))
         self.project = nn.Linear(_LAYERS[-1][0] * height * width, features)
         self.norm = nn.LayerNorm(features)
 
@@ -94,8 +101,7 @@ class KeyPoints(SmallMaps):
 
     def __init__(self, image_size: tuple[int, int], features: int):
         super().__init__(_FINER)
-        if min(image_size) < LEAST_PX:
-            raise ValueError(_TOO_SMALL.format(image_size))
+        _require_size(image_size)
         self.score = nn.Conv2d(_FINER[-1][0], POINTS, 3)
         self.sharpness = nn.Parameter(torch.ones(POINTS, 1, 1))
         self.project = nn.Linear(3 * POINTS, features)
@@ -120,6 +126,10 @@ class KeyPoints(SmallMaps):
         return cast(Tensor, self.project((self.points(image) * scale).flatten(1)))
 
 
+Network = type[SmallCNN] | type[KeyPoints]
+"""What looks through a camera."""
+
+
 class Vision(nn.Module):
     """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`, each through
     a network of its own.
@@ -130,7 +140,7 @@ class Vision(nn.Module):
         cameras: tuple[str, ...],
         image_size: tuple[int, int],
         features: int,
-        network: type[SmallCNN] | type[KeyPoints] = SmallCNN,
+        network: Network = SmallCNN,
     ):
         super().__init__()
         self.cameras = nn.ModuleDict({name: network(image_size, features) for name in cameras})

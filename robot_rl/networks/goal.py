@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from robot_rl import geometry
-from robot_rl.networks.encoders import KeyPoints, SmallCNN, Vision
+from robot_rl.networks.encoders import Network, SmallCNN, Vision
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.poses import moved, seen_from
 from robot_rl.types import PLACE, Array
@@ -59,7 +59,7 @@ class GoalVision(Vision):
         features: int,
         goal_size: int,
         told: Sequence[tuple[str, int]] = (),
-        network: type[SmallCNN] | type[KeyPoints] = SmallCNN,
+        network: Network = SmallCNN,
     ):
         super().__init__(cameras, image_size, features, network)
         self.balance = Normaliser(told) if told else None

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from robot_rl.config.kinds import find, names_of
 from robot_rl.machine.validation import nearest
-from robot_rl.networks.encoders import KeyPoints, SmallCNN, Vision
+from robot_rl.networks.encoders import KeyPoints, Network, SmallCNN, Vision
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.resnet10 import ResNet10, load_weights
 from robot_rl.networks.trunks import MODULE, TrunkVision, is_frozen, module_class, own_class
@@ -50,7 +50,7 @@ class EncoderInfo:
     trained: Literal["nothing", "readouts", "all"]
     shifted: bool = True
     goal: bool = False
-    network: type[SmallCNN] | type[KeyPoints] = SmallCNN
+    network: Network = SmallCNN
     features: int = 64
     trunk: type[nn.Module] | None = None
     load: Callable[[nn.Module, Path], None] | None = None
