@@ -77,7 +77,7 @@ def pull(console, page, arm, axis: int, by_m: float, share: float) -> bool:
     def turned() -> bool:
         return not np.allclose(client.camera.position, eye, atol=1e-3)
 
-    comes_true(lambda: follows() or turned(), timeout_s=10.0)
+    comes_true(lambda: follows() or turned(), timeout_s=30.0)
     if follows():
         return True
     page.mouse.up()

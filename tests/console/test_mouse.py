@@ -166,7 +166,7 @@ def goes_in(folder: RunFolder, wanted: int) -> bool:
     A machine that is busy makes the arm jerk: it swings aside, and the peg stands on the rim until
     the time is up.
     """
-    return comes_true(lambda: len(successes(folder)) == wanted, timeout_s=30.0)
+    return comes_true(lambda: len(successes(folder)) == wanted, timeout_s=60.0)
 
 
 def successes(folder: RunFolder) -> list[int]:
