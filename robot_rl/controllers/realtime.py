@@ -58,6 +58,11 @@ HUNG_S = 5.0
 ended.
 """
 
+LOOKED_AWAY_S = 1.0
+"""Who has not looked for so long stood still itself, as on a machine that slept: the loop has to be
+watched anew.
+"""
+
 ORDER_TIMEOUT_S = 15.0
 """A real arm needs seconds for its error recovery, or to end and begin torque control for another
 tool.
@@ -125,6 +130,7 @@ class RealTimeArm:
         )
         self.args = LoopArgs(config, scene, setup, *blocks, joints, objects, scene_joints)
         self._process: LoopProcess
+        self._looked = self._watched_since = time.monotonic()
         self.fingers = False
 
     @classmethod
@@ -202,8 +208,12 @@ class RealTimeArm:
     def require_alive(self) -> None:
         """Raise DeviceError if the loop's process is dead, or hangs: then it is ended first."""
         self._process.require()
+        now = time.monotonic()
+        if now - self._looked > LOOKED_AWAY_S:
+            self._watched_since = now
+        self._looked = now
         age_s = self.state().age_s
-        if age_s > HUNG_S:
+        if min(age_s, now - self._watched_since) > HUNG_S:
             self._process.kill()
             raise DeviceError(
                 f"the arm's loop has measured nothing for {age_s:.1f} s and was ended; restart the"

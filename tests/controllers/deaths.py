@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,7 @@ START_S = 100.0
 """The first start on a machine compiles."""
 
 HELD = "it did not move before: no try"
+LEFT = "the loop left, or stood still, before the arm was at rest"
 
 CLIENTS = multiprocessing.get_context("forkserver")
 """Quick, as all is imported, and with no thread: what is forked beside one may wait for a lock that
@@ -133,6 +134,10 @@ class Bench:
         ]
         assert len(found) == 1, f"the arm's process has {len(found)} loops"
         return found[0]
+
+    def last_words(self) -> str:
+        """The end of what its process has logged."""
+        return (self._folder / "log").read_text()[-500:]
 
     def close(self) -> None:
         if self.process is None:
@@ -223,7 +228,10 @@ def _try_to_die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
             time.sleep(0.05)
             if np.sum(bench.rows.get("t") > due) > enough:
                 break
-        return _judge(bench.rows.copy(), float(said[SENT]), due, who == LEAVES)
+        rest = _judge(bench.rows.copy(), float(said[SENT]), due, who == LEAVES)
+        return (
+            replace(rest, note=f"{rest.note}; {bench.last_words()}") if rest.note == LEFT else rest
+        )
     finally:
         client.kill()
         client.join()
@@ -277,7 +285,7 @@ def _judge(rows: Rows, sent: float, due: float, loop_may_leave: bool) -> Rest:
                 tool,
                 joint,
                 False,
-                "the loop left, or stood still, before the arm was at rest",
+                LEFT,
             )
         first, ticks = min(first, count - 1), max(truth.time_to_rest(at_rest) - first, 0)
     right = ticks <= rest and tool < FURTHER[0] and joint < FURTHER[1]

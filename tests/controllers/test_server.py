@@ -17,6 +17,7 @@ from robot_rl import interfaces
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.messages import Kind
+from robot_rl.controllers.realtime import HUNG_S
 from robot_rl.controllers.served_arm import open_arm
 from robot_rl.controllers.world import WorldClient
 from robot_rl.links import sockets
@@ -252,6 +253,24 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     # DeviceError: `robot-rl arm` makes it 3, and is started anew
     assert process.process.wait(20.0) != 0
     assert not still_running([loop])
+    arm.close()
+
+
+def test_an_arm_whose_machine_has_slept_goes_on(start_arm):
+    process = start_arm("real")
+    arm = connect(process.address)
+    network = process.process.pid
+    below = descendants(network)
+    (loop,) = [pid for pid, command in below.items() if "multiprocessing.spawn" in command]
+    for pid in (network, loop):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(HUNG_S + 0.5)
+    os.kill(network, signal.SIGCONT)  # it wakes first, and finds an old state
+    time.sleep(0.5)
+    os.kill(loop, signal.SIGCONT)
+    time.sleep(0.5)
+    assert process.process.poll() is None
+    assert arm.refresh().age_s < 0.1
     arm.close()
 
 

@@ -28,7 +28,12 @@ def make_expo(
 
 def bandit_of(shown: float, best: float, **options: Any) -> float:
     """What a policy does without noise that was shown one action, where another is worth most."""
-    small: dict[str, Any] = {"hidden": (32, 32), "learning_rate": 3e-3, "average_rate": 0.05, "edit_period": 1}
+    small: dict[str, Any] = {
+        "hidden": (32, 32),
+        "learning_rate": 3e-3,
+        "average_rate": 0.05,
+        "edit_period": 1,
+    }
     config = ExpoConfig(**(small | options))
     agent = Agent(PolicySpec.from_space(BANDIT, "none", **config.policy_options), config, 0)
     generator = torch.Generator().manual_seed(0)
