@@ -92,11 +92,6 @@ VARIANTS = (
         ("--learner.algorithm", "hg_dagger"),
     ),
     Variant(
-        "expo",
-        "a base that imitates, edits, critics that choose (EXPO)",
-        ("--learner.algorithm", "expo"),
-    ),
-    Variant(
         "separate-hand",
         "hands moved by a DQN of their own, as HIL-SERL's",
         ("--learner.agent.hand", "separate"),

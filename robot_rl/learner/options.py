@@ -25,8 +25,8 @@ class LearnerConfig:
 
     Attributes:
         algorithm: "rlpd"; "bc", behaviour cloning of the demonstrations without any step of its
-            own; "hg_dagger", which adds corrections; "expo", which edits what that would do, as
-            critics see fit; or a file of your own, ./agents/NAME.py (docs/learning.md).
+            own; "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
+            (docs/learning.md).
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.
         pretrain: of the encoders "goal" and "goal_points", on the demonstrations.

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from robot_rl.networks.actor_head import LOG_STD_MAX, ActorHead
 from robot_rl.networks.choices import ActionParts
 from robot_rl.networks.critic import Critics, ensemble_values
-from robot_rl.networks.edits import Edits, EditSpec
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal import GoalFilter
 from robot_rl.networks.normalise import Normaliser
@@ -46,7 +45,7 @@ class PolicySpec:
     `state` are the names and sizes of the state entries, in the order in which they are
     concatenated. `encoder` is one of `networks/vision.py`. `renewed`: it is pretrained again during
     the run, and so travels with the weights. `hand` is one of HANDS. `log_std_max`: of the
-    Gaussian before the tanh. `edits`: of its mode, that critics choose among.
+    Gaussian before the tanh.
     """
 
     state: tuple[tuple[str, int], ...]
@@ -59,7 +58,6 @@ class PolicySpec:
     renewed: bool = False
     hand: str = "joint"
     log_std_max: float = LOG_STD_MAX
-    edits: EditSpec | None = None
 
     @property
     def info(self) -> EncoderInfo:
@@ -180,8 +178,6 @@ class PolicySpec:
         fields["state"] = tuple((name, size) for name, size in fields["state"])
         for name in ("cameras", "image_size", "hidden"):
             fields[name] = tuple(fields[name])
-        if (edits := fields.get("edits")) is not None:
-            fields["edits"] = EditSpec(**edits)
         return PolicySpec(**fields)
 
 
@@ -215,10 +211,6 @@ class Policy(nn.Module):
         self.hand: Critics | None = None
         if spec.choices and not joint:
             self.hand = Critics(self.feature_size, spec.hidden, 1, spec.choices)
-        self.edits: Edits | None = None
-        if spec.edits is not None:
-            outputs = spec.joint_choices or 1
-            self.edits = Edits(self.feature_size, spec.hidden, numbers, outputs, spec.edits)
 
     def fit_normaliser(self, observations: Sequence[Observation]) -> None:
         """Learn the scale of the state entries, if there are any observations to learn it from."""
@@ -241,16 +233,9 @@ class Policy(nn.Module):
         return ensemble_values(self.hand.weights(), features)[0]
 
     def modes(self, features: Tensor) -> Tensor:
-        """The likeliest actions `(B, A)`; of a separate hand the choices with the highest values; of
-        a mode with edits what the critics rate higher, the mode or its likeliest edit.
-        """
+        """The likeliest actions `(B, A)`; of a separate hand the choices with the highest values."""
         mean, _, log_choices = self.head.distributions(features)
-        numbers = torch.tanh(mean)
-        if self.edits is not None:
-            numbers = self.edits.best(
-                features, numbers, log_choices, numbers.new_zeros(1, *numbers.shape)
-            )
-        return self.parts.join(numbers, self._best(features, log_choices))
+        return self.parts.join(torch.tanh(mean), self._best(features, log_choices))
 
     def _best(self, features: Tensor, scores: Tensor | None) -> Tensor | None:
         if self.hand is not None:
@@ -286,32 +271,19 @@ class Policy(nn.Module):
                 goals.filter_into(self.spec.tools(observation), vision[0].numpy(), moving)
         features = self.features(torch.from_numpy(state)[None], vision)
         mean, log_std, scores = self.head.distributions(features)
-        if greedy:
-            return self.modes(features)[0].numpy()
-        count = self.spec.edits.count if self.spec.edits is not None else 1
-        noise = torch.from_numpy(
-            generator.standard_normal((count, 1, mean.shape[-1]), dtype=np.float32)
-        )
-        if self.edits is None:
-            numbers = torch.tanh(mean + log_std.exp() * noise[0])
-        else:
-            numbers = self.edits.best(features, torch.tanh(mean), scores, noise)
-        if scores is not None:  # the largest of Gumbel-disturbed log-probabilities is a sample
-            scores = scores + torch.from_numpy(generator.gumbel(size=scores.shape[-1]))
-        return self.parts.join(numbers, self._best(features, scores))[0].numpy()
+        if not greedy:
+            noise = generator.standard_normal(mean.shape[-1], dtype=np.float32)
+            mean = mean + log_std.exp() * torch.from_numpy(noise)
+            if scores is not None:  # the largest of Gumbel-disturbed log-probabilities is a sample
+                scores = scores + torch.from_numpy(generator.gumbel(size=scores.shape[-1]))
+        return self.parts.join(torch.tanh(mean), self._best(features, scores))[0].numpy()
 
     def trained_names(self) -> list[str]:
-        """What each update changes: the head, a separate hand, edits, and what is trained of the
-        encoder.
-        """
+        """What each update changes: the head, a separate hand, and what is trained of the encoder."""
         vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[
             self.info.trained
         ]
-        return [
-            name
-            for name in self.state_dict()
-            if name.startswith(("head.", "hand.", "edits.", *vision))
-        ]
+        return [name for name in self.state_dict() if name.startswith(("head.", "hand.", *vision))]
 
     @property
     def cached_size(self) -> int:

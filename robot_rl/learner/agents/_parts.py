@@ -83,7 +83,7 @@ class BaseAgent:
             moved = ", ".join(spec.actions.names[i] for i in spec.actions.discrete)
             raise ConfigError(
                 f"{type(self).__module__.rpartition('.')[2]} moves no gripper, and the task wants"
-                f" {moved} moved: take --learner.algorithm rlpd, expo, hg_dagger or bc"
+                f" {moved} moved: take --learner.algorithm rlpd, hg_dagger or bc"
             )
         self.spec, self.config, self.device = spec, config, torch.device(device)
         with torch.random.fork_rng(devices=[]):
