@@ -56,7 +56,8 @@ class PretrainConfig:
     Attributes:
         epochs: they bound the work (a run must repeat for a seed). 2,700 frames of two cameras at
             128 px take about 2 s per epoch on two cores with bfloat16.
-        max_seconds: it only catches a machine that is far too slow.
+        max_seconds: on a machine that is too slow for the epochs it ends them, and the learning rate
+            has come down by then.
         batch_size: frames of one update.
         learning_rate: of AdamW, at its highest.
         weight_decay: of AdamW.
@@ -195,7 +196,8 @@ def pretrain(
         optimizer, rate, total_steps=steps, pct_start=0.1
     )
     for step, rows in enumerate(_minibatches(train, config, generator)):
-        if time.monotonic() - begun > config.max_seconds:
+        share = (time.monotonic() - begun) / config.max_seconds
+        if share > 1.0:
             log.warning("pretraining stopped after %d of %d steps: time is over", step, steps)
             break
         progress(step, steps)
@@ -207,7 +209,10 @@ def pretrain(
         optimizer.zero_grad(set_to_none=True)
         (missed * weights[rows]).mean().backward()
         optimizer.step()
-        schedule.step()
+        # where time is shorter than the steps, the rate comes down with the time
+        due = min(steps, max(step + 1, int(share * steps)))
+        while schedule.last_epoch < due:
+            schedule.step()
     # frozen features are computed once per frame, by the actor as by the learner
     vision.set_dtype(torch.float32)
     vision.requires_grad_(False)

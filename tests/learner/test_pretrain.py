@@ -368,6 +368,32 @@ def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None
     assert np.allclose(features, exact, atol=2e-2)
 
 
+@pytest.mark.parametrize("max_seconds", [1e9, 6.0])
+def test_the_learning_rate_has_come_down_when_the_steps_or_the_time_are_over(
+    monkeypatch: pytest.MonkeyPatch, max_seconds: float
+) -> None:
+    rng, rates, ticks = np.random.default_rng(0), list[float](), iter(range(10_000))
+    goals = [random_pose(rng) for _ in range(4)]
+    shown: list[Step] = []
+    for number, goal in enumerate(goals):
+        poses = [random_pose(rng) for _ in range(7)] + [goal]
+        shown += episode(poses, goal, Provenance.DEMO, number=number)
+    frames = goal_frames(shown, SPEC)
+    config = PretrainConfig(epochs=10, batch_size=8, held_out=1, max_seconds=max_seconds)
+    step = torch.optim.AdamW.step
+
+    def noted(self: torch.optim.AdamW, *its: object) -> object:
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *its)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", noted)
+    monkeypatch.setattr("robot_rl.learner.pretrain.time.monotonic", lambda: 0.5 * next(ticks))
+    pretrain(GoalVision(("eye",), (32, 32), 16, goal_size=6), frames, config, seed=0)
+    assert max(rates) == pytest.approx(config.learning_rate, rel=0.2)
+    assert rates[-1] < 0.1 * config.learning_rate
+    assert (len(rates) < 15) == (max_seconds < 1e9)
+
+
 @pytest.mark.slow
 def demonstrations(blind: bool) -> list[Step]:
     """Six scenes, of which the pictures of `blind` demonstrations show nothing."""
