@@ -41,6 +41,18 @@ END_TO_END = (
     "--learner.agent.batch-size",
     "64",
 )
+COPIED = (
+    "--learner.agent.bc-initial-updates",
+    "20000",
+    "--learner.agent.bc-weight",
+    "20",
+    "--learner.agent.log-std-max",
+    "-3",
+    "--learner.agent.target-entropy-per-action",
+    "-3",
+    "--learner.agent.initial-temperature",
+    "0.001",
+)
 UTDS = (1, 2, 4, 8)
 
 
@@ -79,6 +91,9 @@ VARIANTS = (
     Variant("no-bc-term", "without the BC term", ("--learner.agent.bc-weight", "0")),
     Variant(
         "bc-init", "begins from behaviour cloning", ("--learner.agent.bc-initial-updates", "20000")
+    ),
+    Variant(
+        "copied", "begins as a copy of the operator, is held to it, and does not shake", COPIED
     ),
     Variant("bc", "behaviour cloning of the 20 demonstrations", ("--learner.algorithm", "bc")),
     Variant(

@@ -384,7 +384,7 @@ def test_the_learning_rate_has_come_down_when_the_steps_or_the_time_are_over(
 
     def noted(self: torch.optim.AdamW, *its: object) -> object:
         rates.append(self.param_groups[0]["lr"])
-        return step(self, *its)  # type: ignore[arg-type]
+        return step(self, *its)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", noted)
     monkeypatch.setattr("robot_rl.learner.pretrain.time.monotonic", lambda: 0.5 * next(ticks))
