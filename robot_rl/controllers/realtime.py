@@ -201,24 +201,28 @@ class RealTimeArm:
                 return report
             if report["state"]["sequence"] == 0 and report["refusal"]:
                 raise _refusal(report)
-            self._process.require()
+            self._look()
             time.sleep(0.0005)
         raise DeviceError(f"the arm's loop did not {what} within {timeout_s:.0f} s{advice}")
 
     def require_alive(self) -> None:
         """Raise DeviceError if the loop's process is dead, or hangs: then it is ended first."""
-        self._process.require()
-        now = time.monotonic()
-        if now - self._looked > LOOKED_AWAY_S:
-            self._watched_since = now
-        self._looked = now
+        self._look()
         age_s = self.state().age_s
-        if min(age_s, now - self._watched_since) > HUNG_S:
+        if min(age_s, self._looked - self._watched_since) > HUNG_S:
             self._process.kill()
             raise DeviceError(
                 f"the arm's loop has measured nothing for {age_s:.1f} s and was ended; restart the"
                 " arm process"
             )
+
+    def _look(self) -> None:
+        """Raise DeviceError if the loop's process is dead; note since when it has been looked at."""
+        self._process.require()
+        now = time.monotonic()
+        if now - self._looked > LOOKED_AWAY_S:
+            self._watched_since = now
+        self._looked = now
 
     def _send(self, counter: str) -> None:
         self._order[counter] += 1

@@ -109,9 +109,8 @@ def test_every_button_and_key_says_its_word_and_what_matters_is_in_view(page, co
     for word, button in buttons.items():
         button.tap()
         hears(desk, word)
-        wait(
-            lambda: is_within(buttons["halt"].bounding_box(), PHONE)
-        )  # however far one has scrolled
+        # however far one has scrolled
+        wait(lambda: is_within(buttons["halt"].bounding_box(), PHONE))
         assert buttons["halt"].bounding_box()["height"] >= 44
     page.mouse.wheel(0, -5_000)
     wait(lambda: comes_first(views))

@@ -8,6 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from robot_rl import interfaces
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.messages import Kind
-from robot_rl.controllers.realtime import HUNG_S
+from robot_rl.controllers.realtime import HUNG_S, RealTimeArm
 from robot_rl.controllers.served_arm import open_arm
 from robot_rl.controllers.world import WorldClient
 from robot_rl.links import sockets
@@ -272,6 +274,29 @@ def test_an_arm_whose_machine_has_slept_goes_on(start_arm):
     assert process.process.poll() is None
     assert arm.refresh().age_s < 0.1
     arm.close()
+
+
+def test_who_waits_for_an_order_looks_at_the_loop_that_hangs(monkeypatch):
+    """A client that asks again and again does not keep a hung loop alive."""
+    arm: Any = object.__new__(RealTimeArm)
+    now, killed = [0.0], list[bool]()
+    arm._looked = arm._watched_since = 0.0
+    arm._process = SimpleNamespace(require=lambda: None, kill=lambda: killed.append(True))
+    arm._report = SimpleNamespace(read=lambda: {"state": {"sequence": 1}, "refusal": 0})
+    arm.state = lambda: SimpleNamespace(age_s=now[0])
+
+    def sleep(_: float) -> None:
+        now[0] += 0.5
+
+    monkeypatch.setattr(
+        "robot_rl.controllers.realtime.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    )
+    with pytest.raises(DeviceError, match="did not carry out"):
+        arm._wait(lambda report: False, HUNG_S + 1.0, "carry out it")
+    assert not killed
+    with pytest.raises(DeviceError, match="measured nothing"):
+        arm.require_alive()
+    assert killed
 
 
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
