@@ -47,8 +47,8 @@ Act = Callable[[Observation], Array]
 @dataclass
 class EpisodeSummary:
     """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the
-    operator's, and in `doubtful` of them the judge abstained; `strangeness` is how far it was from
-    what the judge learnt from, if that can tell.
+    operator's, `guided_steps` the guide's, and in `doubtful` of them the judge abstained;
+    `strangeness` is how far it was from what the judge learnt from, if that can tell.
 
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
     wants it not to count; `said` is their word that ended it, and `on_last` are those on the episode
@@ -59,6 +59,7 @@ class EpisodeSummary:
     episode: int
     steps: int = 0
     human_steps: int = 0
+    guided_steps: int = 0
     segments: int = 0
     reward: float = 0.0
     success: bool = False
@@ -81,6 +82,7 @@ class EpisodeSummary:
         """Count one step."""
         self.steps += 1
         self.human_steps += step.provenance == Provenance.HUMAN
+        self.guided_steps += step.provenance == Provenance.GUIDE
         self.reward += step.reward
         self.success = step.success
         self.fault |= any(info["faults"]) or bool(info["hand_faults"])

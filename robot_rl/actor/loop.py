@@ -5,7 +5,7 @@ on every step.
 import logging
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ import numpy as np
 
 from robot_rl import config
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
+from robot_rl.actor.guiding import open_guide
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.doubt import DoubtWatch
+from robot_rl.env.observe import SIM_GOAL
 from robot_rl.env.robot import RobotEnv
 from robot_rl.links.calls import CallClient
 from robot_rl.links.console_link import ConsoleLink
@@ -32,6 +34,7 @@ from robot_rl.operator.intervention import open_intervention
 from robot_rl.operator.pause import PauseGate
 from robot_rl.stream import StepSender
 from robot_rl.stream.compatibility import Hello
+from robot_rl.teleop.guide import Options as GuideOptions
 from robot_rl.types import (
     Array,
     DataError,
@@ -57,6 +60,9 @@ class ActorConfig:
 
     Attributes:
         corrections: Whether an operator corrects.
+        guided: Whether the arm is led along the newest demonstration where it strays or does not
+            get on, until it succeeds alone (docs/teleop.md); a person's device wins over that.
+        guide: When it is led, and where.
         acknowledge_faults: In simulation faults are acknowledged, and resets made, by the program.
             Without it a simulated bench waits for a person, as a real one does: for the rehearsal
             of one.
@@ -64,6 +70,8 @@ class ActorConfig:
     """
 
     corrections: bool = True
+    guided: bool = False
+    guide: GuideOptions = field(default_factory=GuideOptions)
     acknowledge_faults: bool = True
     name: str = "actor"
 
@@ -133,6 +141,7 @@ class Actor:
         self._step = learner["steps_done"]
         self._episode = learner["episodes_done"]
         self._policy = fetch_policy(self._calls)
+        self._seen: Observation = {}
         self._weights = WeightsSubscriber(
             self._settings.weights_address, self._policy.changing_layout
         )
@@ -160,6 +169,11 @@ class Actor:
             desk=self._desk,
             gate=self._gate,
             marks=self._marks,
+            guide=(
+                open_guide(folder, self._env, self._goal, self._config.guide)
+                if self._config.guided
+                else None
+            ),
         )
 
     def run(self) -> None:
@@ -245,10 +259,19 @@ class Actor:
         """What the learner says of itself and of how far the run is."""
         return self._calls.call("hello", asdict(self._hello), timeout_s=PATIENCE_S).body
 
+    def _goal(self) -> Array | None:
+        """Where the goal is from the tool `(6,)` [m, rad], as the policy sees it; None if it does
+        not.
+        """
+        if (told := self._seen.get(f"state/{SIM_GOAL}")) is not None:
+            return told
+        return None if self._policy.goal is None else self._policy.goal[0]
+
     def _act(self, observation: Observation) -> Array:
         """The policy's proposal; in lockstep with the very weights that this step is to be made
         with.
         """
+        self._seen = observation
         if self._settings.clock == "lockstep" and self._step % self._settings.block_steps == 0:
             self._wait_for_weights(self._step // self._settings.block_steps)
         return self._policy.act(observation)

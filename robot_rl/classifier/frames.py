@@ -38,6 +38,7 @@ from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_
 from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import (
     BY_ITSELF,
+    CORRECTS,
     Array,
     ConfigError,
     DataError,
@@ -181,7 +182,7 @@ class Told:
         sure = reached & (times[last] - times >= margin if margin else True)
         # before the operator took over, something had gone wrong
         for i in range(1, len(times)):
-            if (self.authors[i - 1], self.authors[i]) == (Provenance.POLICY, Provenance.HUMAN):
+            if self.authors[i - 1] == Provenance.POLICY and self.authors[i] in CORRECTS:
                 hard |= (times >= times[i] - NO_S) & (times < times[i])
         for word in self.words:
             if word.kind in (MarkKind.DENY, MarkKind.FAILURE):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.config.evaluation_files import KINDS, parts_of
-from robot_rl.dataset.counts import Figures, Point, Progress, is_judged
+from robot_rl.dataset.counts import Figures, Point, Progress, is_helped, is_judged
 from robot_rl.dataset.statistics import wilson_interval
 from robot_rl.machine.small_files import is_number, read_json
 from robot_rl.types import DataError
@@ -70,7 +70,7 @@ class Tally:
 
 def ended(row: dict[str, Any]) -> Ended:
     """A line of `episodes.jsonl` in words."""
-    success, helped = bool(row["success"]), row["human_steps"] > 0
+    success, helped = bool(row["success"]), is_helped(row)
     verdict = str(row["reason"]) if not is_judged(row) else "success" if success else "failure"
     number, corrections = (
         int(row[name]) if is_number(row.get(name)) else 0 for name in ("episode", "segments")

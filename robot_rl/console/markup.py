@@ -33,6 +33,7 @@ EVENTS["person"] = (AMBER, 440)
 ACTORS = {
     "human": ("operator", AMBER),
     "demo": ("operator", AMBER),
+    "guide": ("guide, along the demonstration", AMBER),
     "script": ("explores by itself", GREY),
     **{name: (name, GREEN) for name in ("policy", GREEDY, SAMPLED)},
 }

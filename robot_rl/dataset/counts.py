@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from robot_rl.dataset.statistics import wilson_interval
+from robot_rl.machine.small_files import is_number
 from robot_rl.types import OperatorCommand
 
 WINDOW = 20
@@ -18,6 +19,17 @@ POINTS = 4_000
 """Of a curve at most: more are not to be seen."""
 EPISODES = ("env_steps", "success", "steps", "human_steps", "segments")
 """What is a number in each line."""
+
+
+def guided_steps(row: Mapping[str, Any]) -> int:
+    """Steps in which the guide acted; lines of before there was one do not say."""
+    said: Any = row.get("guided_steps")
+    return int(said) if is_number(said) else 0
+
+
+def is_helped(row: Mapping[str, Any]) -> bool:
+    """Whether an operator or the guide acted in an episode."""
+    return bool(row["human_steps"] > 0 or guided_steps(row) > 0)
 
 
 Correction = Literal["", "taken back", "denied"]
@@ -59,6 +71,7 @@ class Figures:
     alone: int = 0
     steps: int = 0
     human_steps: int = 0
+    guided_steps: int = 0
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> "Figures":
@@ -70,13 +83,14 @@ class Figures:
 
     def and_one(self, row: Mapping[str, Any]) -> "Figures":
         """With one episode more."""
-        success, helped = bool(row["success"]), row["human_steps"] > 0
+        success = bool(row["success"])
         return Figures(
             self.episodes + 1,
             self.successes + int(success),
-            self.alone + int(success and not helped),
+            self.alone + int(success and not is_helped(row)),
             self.steps + int(row["steps"]),
             self.human_steps + int(row["human_steps"]),
+            self.guided_steps + guided_steps(row),
         )
 
     @property
@@ -93,6 +107,11 @@ class Figures:
     def operator(self) -> float:
         """The operator's share of the steps."""
         return self.human_steps / max(1, self.steps)
+
+    @property
+    def guide(self) -> float:
+        """The guide's share of the steps."""
+        return self.guided_steps / max(1, self.steps)
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -20,6 +20,7 @@ COLOURS = {
     Provenance.DEMO: (60, 160, 90),
     Provenance.SCRIPT: (150, 110, 180),
     Provenance.LOOK: (190, 165, 210),
+    Provenance.GUIDE: (215, 185, 60),
 }
 """RGB of the frame around an observation: who brought it about."""
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.networks.policy import PolicySpec
-from robot_rl.stream.episodes import EndedEpisode, by_episode, first_shown
+from robot_rl.stream.episodes import EndedEpisode, by_episode, first_shown, meant
 from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
 SHOWN = (Provenance.DEMO, Provenance.HUMAN)
@@ -171,14 +171,6 @@ def _goals_in(
 def _is_near(pose: Array, goal: Array) -> bool:
     """Whether a hand that closes there may move what lies at its goal."""
     return float(np.linalg.norm(pose[:3] - goal[:3])) < TOUCHED_M
-
-
-def meant(success: Sequence[Step], said_late_s: float) -> Step:
-    """The step at which the success was meant that ends an episode and was said so much later [s]."""
-    said_t = success[-1].t_monotonic
-    return next(
-        (step for step in reversed(success) if step.t_monotonic <= said_t - said_late_s), success[0]
-    )
 
 
 def _poses(step: Step, spec: PolicySpec) -> list[Array]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_rl.types import Array, DataError, Provenance
+from robot_rl.types import CORRECTS, Array, DataError
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,6 @@ def follow(successor: Array, first: Array, length: int) -> tuple[Array, Array]:
 def taken_over(path: Array, successor: Array, provenance: Array) -> Array:
     """Which steps of paths `(n, B)` are the policy's, with an operator's behind them: bool `(n, B)`."""
     following = successor[path]
-    is_corrected = provenance[np.maximum(following, 0)] == Provenance.HUMAN
-    taken: Array = is_corrected & (following >= 0) & (provenance[path] != Provenance.HUMAN)
+    corrected = np.isin(provenance, [*CORRECTS])
+    taken: Array = corrected[np.maximum(following, 0)] & (following >= 0) & ~corrected[path]
     return taken

@@ -120,6 +120,7 @@ class GoalFilter:
     # tool (arms, 6) from the start pose, goal (arms, 6) from the tool [m, rad]
     seen = goals.update(tool, goal)
     ```
+    `newest` is what the last update said; None before the first of an episode.
     """
 
     def __init__(self, arms: int):
@@ -131,6 +132,7 @@ class GoalFilter:
         self._weight = np.zeros(self._arms)
         self._goal = np.tile(geometry.IDENTITY, (self._arms, 1))
         self._tool: Array | None = None
+        self.newest: Array | None = None
 
     def update(self, tool: Array, goal: Array, moving: Array | Sequence[bool] = ()) -> Array:
         """The goal from the tool `(arms, 6)` float32, of this frame and those before it.
@@ -153,6 +155,7 @@ class GoalFilter:
                 geometry.pose_move(self._goal[arm], share * news) if share < 1.0 else seen
             )
             out[arm] = geometry.pose_delta(pose, self._goal[arm])
+        self.newest = out
         return out
 
     def filter_into(self, tool: Array, vision: Array, moving: Array | Sequence[bool] = ()) -> None:

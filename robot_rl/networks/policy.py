@@ -381,6 +381,13 @@ class LivePolicy:
         return self._policy.vision
 
     @property
+    def goal(self) -> Array | None:
+        """Where the encoder sees the goal from each tool `(arms, 6)` [m, rad], as of the last `act`;
+        None if it predicts none.
+        """
+        return self._goals.newest if self._goals is not None else None
+
+    @property
     def changing_layout(self) -> Layout:
         """Names, dtypes and shapes of what `load` is given while learning goes on."""
         return layout_of(self._policy.arrays(changing=True))

@@ -41,6 +41,9 @@ class Intervention:
     to judge by, if it came in this step; `ends` says why they end it, "" if they do not;
     `discarded`, that it is not to count. `on_last` are their words on the episode before.
 
+    Where nobody does, the `guide` may lead the arm (`teleop/guide.py`): a correction as well, by
+    another author.
+
     An operator who is `locked_out` (evaluation) has these words alone; if the arm `yields` to them,
     taking hold ends the episode, too, and the arm holds (`taken`). `held`: the clutch was closed at
     the last look.
@@ -58,8 +61,9 @@ class Intervention:
         desk: ConsoleLink | None = None,
         gate: PauseGate | None = None,
         marks: OperatorMarks | None = None,
+        guide: Operator | None = None,
     ):
-        self._operator = operator
+        self._operator, self._guide = operator, guide
         self._gate, self._marks = gate, marks
         self.events = desk.events if desk is not None else EventQueue()
         self._buttons = desk.hand_buttons if desk is not None else HandButtons()
@@ -83,12 +87,18 @@ class Intervention:
         self._buttons.begin_episode()
         if self._operator is not None:
             self._put(self._operator.begin_episode())
+        if self._guide is not None:
+            self._guide.begin_episode()
         self.hears_stop()
 
     def end_episode(self, success: bool) -> None:
-        """The episode is over: the operator hears what the judge has said of it."""
+        """The episode is over: the operator hears what the judge has said of it, and the guide
+        whether it has come to that without the operator.
+        """
         if self._operator is not None:
             self._operator.end_episode(success)
+        if self._guide is not None:
+            self._guide.end_episode(success and not self.segments)
 
     def begins(self, arms: Sequence[ArmState]) -> bool:
         """Before the first step of an episode that is the operator's: whether they move the arm
@@ -159,19 +169,26 @@ class Intervention:
             self.ends = self.ends or TAKEN
             return np.zeros_like(proposed), Provenance.POLICY
         if self._locked_out:
-            return proposed, Provenance.POLICY
+            return self._led(proposed, arms)
         if drove and problem:
             self.ends = problem
             return np.zeros_like(proposed), Provenance.HUMAN
         acted, self._acts = self._acts, reading.engaged
         if not self._acts:
-            return proposed, Provenance.POLICY
+            return self._led(proposed, arms)
         self.segments += not acted
         action = np.clip(reading.action, -1.0, 1.0).astype(np.float32)
         if reading.given is None or reading.given.all():
             return action, Provenance.HUMAN
         self.corrected = reading.given
         return np.where(reading.given, action, proposed), Provenance.HUMAN
+
+    def _led(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
+        """Nobody acts: the guide may, else the policy does."""
+        led = self._guide.read(arms) if self._guide is not None else None
+        if led is None or not led.engaged:
+            return proposed, Provenance.POLICY
+        return led.action.astype(np.float32), Provenance.GUIDE
 
     def _read(self, proposed: Array, arms: Sequence[ArmState]) -> TeleopAction:
         """What the operator does at the device; nothing, if there is none."""
@@ -268,20 +285,23 @@ def open_intervention(
     desk: ConsoleLink | None = None,
     gate: PauseGate | None = None,
     marks: OperatorMarks | None = None,
+    guide: Operator | None = None,
 ) -> Intervention:
     """The operator at the device that the hardware file names: one who `corrects`, or one who is
     locked out.
 
     Without corrections the device is opened only if the task's reward needs the operator's word.
     Raises ConfigError if it does and there is no device. Words that are said at the `desk` count as
-    the device's.
+    the device's. The `guide` corrects where nobody does.
     """
     require_judge(env.task, env.hardware)
     operator = None
     if env.hardware.teleop is not None and (corrects or env.reward.needs_operator):
         given = Given(task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
         operator = open_operator(env.hardware, given, env.space_spec.actions)
-    return Intervention(operator, locked_out=not corrects, desk=desk, gate=gate, marks=marks)
+    return Intervention(
+        operator, locked_out=not corrects, desk=desk, gate=gate, marks=marks, guide=guide
+    )
 
 
 def require_judge(task: Task, hardware: Hardware) -> None:

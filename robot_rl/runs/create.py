@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl import config
+from robot_rl.actor.guiding import require_guidable
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.config import ObsKind
 from robot_rl.config.run_folder import RunFolder, RunSettings, run_path
 from robot_rl.learner.checkpoint import kept_steps
-from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.options import LearnerConfig, spec_for
 from robot_rl.learner.viewers import require_wandb
 from robot_rl.links.address import consecutive_addresses
 from robot_rl.links.sockets import free_addresses
@@ -106,6 +107,10 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     lacking = 0 if problems else demos - origins.tally.successes
     with gathered(problems):
         require_sense(options.learner, demos)
+    with gathered(problems):
+        if options.actor.guided:
+            sees_goal = bool(spec_for(options.learner, space).goal_size)
+            require_guidable(space, sees_goal=sees_goal)
     with gathered(problems):
         if min(options.outcomes) < 1:
             raise ConfigError(f"outcomes is {options.outcomes}: ask for at least one of each")

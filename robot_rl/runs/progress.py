@@ -88,9 +88,10 @@ def training_note(episodes: Progress, metrics: Newest) -> str:
     version, left = metrics.row.get("reward_version"), metrics.row.get("to_relabel")
     judge = f", judge version {version:.0f}" if is_number(version) else ""
     judge += f" ({left:.0f} to relabel)" if judge and is_number(left) and left else ""
+    guide = f", guide {now.guide:.0%}" if episodes.total.guided_steps else ""
     return (
         f"success {now.success:.0%}, without help {now.without_help:.0%}, operator"
-        f" {now.operator:.0%}{speed}{judge}"
+        f" {now.operator:.0%}{guide}{speed}{judge}"
     )
 
 

@@ -69,7 +69,7 @@ def training_summary(
     added.
     """
     before = _earlier(folder).get("wall_minutes", 0.0)
-    episodes = _columns(folder.episodes_file, EPISODES, "missed_resets")
+    episodes = _columns(folder.episodes_file, EPISODES, "missed_resets", "guided_steps")
     demos, outcomes = folder.demos(), outcome_steps(folder)
     # the learner's count as well: an episode that was cut off has no row; a robot without its
     # learner has only episodes
@@ -89,6 +89,7 @@ def training_summary(
         "missed_resets": int(np.nansum(episodes["missed_resets"])),
         "interventions": int(sum(episodes["segments"])),
         "intervention_steps": int(sum(episodes["human_steps"])),
+        "guided_steps": int(np.nansum(episodes["guided_steps"])),
         "train_seed": folder.settings.seed,
         "phases_s": {name: round(seconds, 2) for name, seconds in phases.items()},
     }

@@ -19,7 +19,17 @@ import numpy as np
 
 from robot_rl import packing
 from robot_rl.stream.records import check_actor
-from robot_rl.types import ActionSpec, Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
+from robot_rl.types import (
+    CORRECTS,
+    ActionSpec,
+    Array,
+    DataError,
+    Mark,
+    MarkKind,
+    Provenance,
+    SpaceSpec,
+    Step,
+)
 
 SCHEMA = 3
 """Version of the bytes of a step; a peer of another schema is refused."""
@@ -219,7 +229,7 @@ class StepCodec:
         if (corrected := step.corrected) is None:
             return b""
         size, fits = self.space.action_size, min(self.space.action_size, _NUMBERS)
-        if step.provenance != Provenance.HUMAN or not np.any(corrected) or len(corrected) != size:
+        if step.provenance not in CORRECTS or not np.any(corrected) or len(corrected) != size:
             raise DataError(f"a step of {step.provenance.name} of whose {size} numbers {corrected} are corrected: some "
                             "are, in a step of the operator's, and None says all")  # fmt: skip
         if np.any(corrected[fits:]):
@@ -234,7 +244,7 @@ class StepCodec:
             return None
         flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").astype(bool)
         size = self.space.action_size
-        if provenance != Provenance.HUMAN or flags[size:].any():
+        if provenance not in CORRECTS or flags[size:].any():
             raise DataError(f"the flags of a step are damaged: {bits.hex()} are no corrected numbers of {size} in a "
                             f"step of {_PROVENANCES[provenance].name}")  # fmt: skip
         corrected = np.zeros(size, bool)

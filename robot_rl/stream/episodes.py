@@ -250,6 +250,14 @@ def shown_successes(outcomes: Iterable[Step], first: int) -> list[Step]:
     return shown
 
 
+def meant(success: Sequence[Step], said_late_s: float) -> Step:
+    """The step at which the success was meant that ends an episode and was said so much later [s]."""
+    said_t = success[-1].t_monotonic
+    return next(
+        (step for step in reversed(success) if step.t_monotonic <= said_t - said_late_s), success[0]
+    )
+
+
 class EndedEpisode(NamedTuple):
     """An episode that counts and came to its own end: its steps, a success's up to where it was one."""
 

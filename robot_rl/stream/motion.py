@@ -1,12 +1,12 @@
-"""Which numbers of a step a person gave, and whether they show anything by it: the one place where
-that is decided.
+"""Which numbers of a step an operator gave, or the guide, and whether they show anything by it: the
+one place where that is decided.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from robot_rl.types import Array, Provenance, Step
+from robot_rl.types import CORRECTS, Array, Provenance, Step
 
 STILL = 0.01
 """Of the action range: who moves less shows nothing (HIL-SERL's train_bc.py drops actions that are
@@ -19,8 +19,8 @@ def moves(command: Array) -> bool:
 
 
 def given(step: Step) -> Array:
-    """Which numbers of a step's action a person gave, bool `(A,)`."""
-    if step.provenance not in (Provenance.DEMO, Provenance.HUMAN):
+    """Which numbers of a step's action are not the policy's, bool `(A,)`."""
+    if step.provenance not in CORRECTS | {Provenance.DEMO}:
         return np.zeros(len(step.commanded), bool)
     return np.ones(len(step.commanded), bool) if step.corrected is None else step.corrected
 

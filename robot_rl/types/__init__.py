@@ -21,6 +21,7 @@ from robot_rl.types.arm import (
 )
 from robot_rl.types.data import (
     BY_ITSELF,
+    CORRECTS,
     DIRECTION,
     DRIVER_FAULTS,
     JUDGE_NUMBERS,

@@ -97,7 +97,8 @@ def goes_back(observation: Observation) -> bool:
 
 class Provenance(IntEnum):
     """Who acted in a step. The arm by itself: SCRIPT wanders about a goal that it has reached, LOOK
-    looks around before a demonstration in the same scene.
+    looks around before a demonstration in the same scene. GUIDE leads it along a demonstration in
+    the middle of the policy's own episode (`teleop/guide.py`).
     """
 
     POLICY = 0
@@ -105,10 +106,13 @@ class Provenance(IntEnum):
     DEMO = 2
     SCRIPT = 3
     LOOK = 4
+    GUIDE = 5
 
 
 BY_ITSELF = frozenset((Provenance.SCRIPT, Provenance.LOOK))
 """The authors of episodes in which nobody tries the task: their frames are for encoder and judge."""
+CORRECTS = frozenset((Provenance.HUMAN, Provenance.GUIDE))
+"""The authors of corrections: they take over from the policy in an episode of its own."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,249 @@
+"""The guide: it leads back who strays, shows the way once more to who gets nowhere, and ends."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_rl import config, geometry
+from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.guiding import require_guidable
+from robot_rl.interfaces import Given
+from robot_rl.operator.intervention import Intervention
+from robot_rl.operator.mapping import Operator, open_operator
+from robot_rl.teleop.guide import SAFE_M, Options, Teleop, Way, distance
+from robot_rl.tools.benchmark import lockstep_env
+from robot_rl.types import (
+    ConfigError,
+    DeviceError,
+    Provenance,
+    SpaceSpec,
+    TeleopMapping,
+)
+from tests.hands import OPEN, Hand, arm_at, still
+from tests.helpers import make_step
+
+TASK = config.with_judge(config.load_task("peg_insert"), "simulator")
+SPACE = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "state/tcp_wrench": ((6,), "float32")}, 6
+)
+GOAL = np.array([0.5, 0.1, 0.02, 1.0, 0.0, 0.0, 0.0])  # the tool looks down
+STEP_M = 0.006
+DEFAULTS = Options()
+PROPOSED = np.full(6, 0.5, np.float32)
+
+
+def shown(count=12, touches=10, force=8.0):
+    """A demonstration: straight down along the tool's z, with a contact from a step on."""
+    poses = [np.array([0.0, 0.0, STEP_M * k, 0.0, 0.0, 0.0], np.float32) for k in range(count)]
+    forces = [np.array([0, 0, -force * (k >= touches), 0, 0, 0], np.float32) for k in range(count)]
+    return [
+        make_step(k, SPACE, observation={"state/tcp_pose": pose, "state/tcp_wrench": wrench})
+        for k, (pose, wrench) in enumerate(zip(poses, forces, strict=True))
+    ]
+
+
+class Bench:
+    """An arm that goes where its target is, in a single step, and a guide that watches it. With a
+    `hole_m`, the tool gets below a rim only where that is, so far aside of the goal.
+    """
+
+    RIM_M, CLEARANCE_M = 0.02, 0.0005
+
+    def __init__(self, options=DEFAULTS, *, goal=GOAL, hole_m=None, **given):
+        self.pose, self.t, self.goal, self.hole_m = GOAL, 0.0, goal, hole_m
+        given = {"demonstration": shown(), "goal": self.seen} | given
+        self.guide = Teleop(options, Given(task=TASK, **given))
+        self.operator = Operator(self.guide)
+
+    def seen(self):
+        if self.goal is None:
+            return None
+        return geometry.pose_delta(self.pose, self.goal).astype(np.float32)
+
+    def stand(self, aside=0.0, above=0.0):
+        """The tool stands there, seen from the goal."""
+        self.pose = geometry.pose_move(GOAL, np.array([aside, 0.0, -above, 0.0, 0.0, 0.0]))
+
+    def step(self, *, goes=(0.0, 0.0)):
+        """Whether the guide acts; if not, the tool goes on by itself, aside and down."""
+        self.t += 0.1
+        arm = replace(arm_at(self.t), pose_base_tcp=self.pose, target_base_tcp=self.pose)
+        said = self.operator.read([arm])
+        move = said.action * ([0.008] * 3 + [0.05] * 3)
+        if not said.engaged:
+            move = np.array([goes[0], 0.0, goes[1], 0.0, 0.0, 0.0])
+        before = self.off[1]
+        self.pose = geometry.pose_move(self.pose, move)
+        x, y, z = geometry.pose_delta(GOAL, self.pose)[:3]
+        meets_rim = self.hole_m is not None and before >= self.RIM_M > -z
+        if meets_rim and np.hypot(x - self.hole_m, y) > self.CLEARANCE_M:
+            self.pose = geometry.pose_move(GOAL, np.array([x, y, -self.RIM_M, 0.0, 0.0, 0.0]))
+        return said.engaged
+
+    @property
+    def off(self):
+        """How far the tool is beside the way, and above the goal."""
+        x, y, z = geometry.pose_delta(GOAL, self.pose)[:3]
+        return float(np.hypot(x, y)), float(-z)
+
+
+def test_who_follows_the_way_is_left_alone_at_any_pace():
+    for pace in (0.002, 0.006, 0.008):
+        bench = Bench()
+        bench.stand(above=0.066)
+        assert not any(bench.step(goes=(0.0, pace)) for _ in range(int(0.066 / pace)))
+
+
+def test_who_strays_is_led_back_to_the_way_and_let_go_there():
+    bench = Bench()
+    bench.stand(above=0.05)
+    assert not bench.step()
+    bench.stand(aside=0.03, above=0.05)
+    led = [bench.step() for _ in range(6)]
+    assert led[0] and not led[-1]
+    assert bench.off[0] < DEFAULTS.back_m
+    assert sum(led) == 4, "25 mm in steps of 8 mm"
+
+
+def test_who_has_gone_too_far_along_the_way_is_not_pulled_back():
+    """Beyond the way's window the nearest step lies behind: an arm that is pulled back swings."""
+    bench = Bench(Options(window_steps=2))
+    bench.stand(above=0.066 - 2 * STEP_M - 0.025)
+    assert not bench.step(goes=(0.0, 0.002))
+
+
+def test_who_gets_nowhere_is_shown_the_way_from_free_space_to_the_contact():
+    bench = Bench(Options(contact_step=10))
+    bench.stand(aside=0.004, above=0.012)
+    acted, heights = [], []
+    for _ in range(45):
+        acted.append(bench.step())
+        heights.append(bench.off[1])
+    first = acted.index(True)
+    assert first == DEFAULTS.patience_steps + 1
+    assert max(heights[first:]) > SAFE_M, "it begins anew in free space"
+    end = first + acted[first:].index(False)
+    assert heights[end - 1] == pytest.approx(STEP_M, abs=0.002), (
+        "the first firm contact, step 10 of 11"
+    )
+    assert bench.off[0] < 0.002
+
+
+def test_who_stands_still_on_the_way_goes_on_from_there_before_it_is_led_out_of_it():
+    bench = Bench()
+    bench.stand(above=0.024)
+    heights = [(bench.step(), bench.off[1])[1] for _ in range(16)]
+    assert max(heights) < 0.0245
+    assert heights[-1] < 0.012
+
+
+def test_a_tool_that_is_stopped_taps_about_and_the_rest_of_the_way_is_as_far_aside():
+    """The goal is seen 1 mm wrong: straight on there is only the rim."""
+    bench = Bench(hole_m=0.001)
+    bench.stand(above=0.05)
+    heights = [(bench.step(), bench.off[1])[1] for _ in range(80)]
+    assert heights[-1] < 0.002
+    assert bench.off[0] == pytest.approx(0.001, abs=bench.CLEARANCE_M)
+    still = Bench(Options(search_m=0.0), hole_m=0.001)
+    still.stand(above=0.05)
+    assert min((still.step(), still.off[1])[1] for _ in range(80)) == pytest.approx(bench.RIM_M)
+
+
+def test_after_some_successes_alone_there_is_no_more_help():
+    bench = Bench(Options(alone_episodes=2))
+
+    def episode(success, *, strays=False):
+        bench.operator.begin_episode()
+        bench.stand(above=0.05)
+        assert not bench.step()
+        bench.stand(aside=0.03 if strays else 0.0, above=0.05)
+        helped = bench.step()
+        bench.operator.end_episode(success)
+        return helped
+
+    said = [episode(True), episode(False), episode(True), episode(True, strays=True), episode(True)]
+    assert said == [False, False, False, True, False] and not bench.guide.is_over
+    episode(True)
+    assert bench.guide.is_over and not episode(True, strays=True)
+
+
+def test_an_episode_in_which_a_person_acted_is_not_the_policys_own_success():
+    bench = Bench(Options(alone_episodes=1, strays_m=0.0))
+    hand = Hand([still(), OPEN], TeleopMapping())
+    intervention = Intervention(Operator(hand), guide=bench.operator)
+    intervention.begin_episode()
+    bench.stand(aside=0.03, above=0.05)
+    arm = replace(arm_at(0.1), pose_base_tcp=bench.pose, target_base_tcp=bench.pose)
+    assert intervention.decide(PROPOSED, (arm,))[1] == Provenance.HUMAN, "a person's device wins"
+    assert intervention.decide(PROPOSED, (arm,))[1] == Provenance.POLICY
+    assert intervention.segments == 1, "the guide's are not the person's"
+    intervention.end_episode(True)
+    assert not bench.guide.is_over
+    intervention.begin_episode()
+    intervention.end_episode(True)
+    assert bench.guide.is_over
+    assert intervention.decide(PROPOSED, (arm,))[1] == Provenance.POLICY
+
+
+def test_where_the_policy_sees_no_goal_it_is_where_the_demonstration_has_ended_on_the_bench():
+    place = geometry.pose_delta(np.array(TASK.start[0].pose_base_tool), GOAL).astype(np.float32)
+    steps = [
+        replace(step, observation={**step.observation, "state/place": place}) for step in shown()
+    ]
+    for demonstration, helped in ((steps, True), (shown(), False)):
+        bench = Bench(goal=None, demonstration=demonstration)
+        bench.stand(aside=0.03, above=0.05)
+        assert any(bench.step() for _ in range(20)) == helped
+
+
+@pytest.mark.parametrize("moments", [(5, 5), (7, 3), (0, 12)])
+def test_moments_that_a_demonstration_does_not_have_are_refused(moments):
+    with pytest.raises(ConfigError, match="do not fit a demonstration of 11 steps"):
+        Way(shown(), Options(*moments))
+
+
+def test_free_space_is_found_by_the_force_where_nobody_says_where():
+    for force, touches in ((8.0, 9), (0.0, 11)):
+        way = Way(shown(touches=9, force=force), Options())
+        assert way.contact == way.last == 11
+        assert distance(way.poses[way.safe], way.poses[touches]) >= SAFE_M
+        assert distance(way.poses[way.safe + 1], way.poses[touches]) < SAFE_M
+
+
+def test_a_bench_on_which_it_cannot_lead_is_refused_with_the_reason():
+    with pytest.raises(DeviceError, match=r"--actor\.guided"):
+        Teleop(Options(), Given(task=TASK))
+    with pytest.raises(ConfigError, match="observe_place"):
+        require_guidable(SPACE, sees_goal=False)
+    require_guidable(SPACE, sees_goal=True)
+    two = config.spaces(
+        config.load_task("handover"), config.load_hardware("sim_two_pandas"), "state"
+    )
+    with pytest.raises(ConfigError, match=r"one arm.*no gripper"):
+        require_guidable(two, sees_goal=True)
+
+
+def test_a_policy_that_stands_still_is_led_into_new_scenes_along_one_demonstration():
+    """Through the arm's real process, in scenes where the socket is somewhere else."""
+    hardware = config.load_hardware("sim_panda")
+    with lockstep_env(TASK, hardware, "state") as env:
+        given = Given(task=TASK, world=env.world, mode="demonstrate", seed=0)
+        runner, seen = EpisodeRunner(env), {}
+        operator = Intervention(open_operator(hardware, given))
+        stays = np.zeros(6, np.float32)
+        demonstration = [*runner.play(0, lambda _: stays, operator, seed=0)]
+        assert demonstration[-1].success
+
+        def act(observation):
+            seen["goal"] = observation["state/sim_goal"]
+            return stays
+
+        told = Given(task=TASK, demonstration=demonstration, goal=lambda: seen["goal"])
+        guide = Operator(Teleop(Options(patience_steps=5), told))
+        for seed in (1, 2, 3):
+            steps = [*runner.play(1, act, Intervention(None, guide=guide), seed=seed)]
+            authors = {step.provenance for step in steps[1:]}
+            assert steps[-1].success and authors == {Provenance.POLICY, Provenance.GUIDE}
+            assert runner.summary.guided_steps > 0 == runner.summary.human_steps
+            assert max(np.abs(step.commanded).max() for step in steps) <= 1.0
