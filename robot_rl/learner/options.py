@@ -39,6 +39,9 @@ class LearnerConfig:
             torch.nn.Module of your own is a file ./encoders/NAME.py, or
             module:package.module:ClassName (docs/learning.md).
         encoder_weights: a local file with the published weights of the ResNet-10.
+        cameras: of the task's, those that the policy sees through; all, if none is named. A camera at
+            the hand shows the goal from the tool, wherever on the bench both are: of one scene, or
+            few, more can be learnt through it alone (docs/learning.md).
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of
             them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
@@ -71,6 +74,7 @@ class LearnerConfig:
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     encoder: str = "auto"
     encoder_weights: str = ""
+    cameras: tuple[str, ...] = ()
     camera_features: int = 0
     feature_variants: int = 0
     shift_pixels: int = PAD
@@ -167,7 +171,12 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     features = config.camera_features or info.features
     renewed = info.goal and bool(config.pretrain.renew_at)
     return PolicySpec.from_space(
-        space, encoder, camera_features=features, renewed=renewed, **config.agent.policy_options
+        space,
+        encoder,
+        config.cameras,
+        camera_features=features,
+        renewed=renewed,
+        **config.agent.policy_options,
     )
 
 

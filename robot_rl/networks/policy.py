@@ -140,8 +140,12 @@ class PolicySpec:
         return self.camera_features * len(self.cameras) + self.goal_size
 
     @staticmethod
-    def from_space(space: SpaceSpec, encoder: str, **options: Any) -> "PolicySpec":
-        """The spec that follows from the spaces; `options` are the remaining fields."""
+    def from_space(
+        space: SpaceSpec, encoder: str, cameras: Sequence[str] = (), **options: Any
+    ) -> "PolicySpec":
+        """The spec that follows from the spaces, with these cameras of theirs, or all; `options` are
+        the remaining fields.
+        """
         state = tuple(
             (n, shape[0]) for n, (shape, _) in space.observations.items() if n.startswith("state/")
         )
@@ -152,16 +156,20 @@ class PolicySpec:
             raise ConfigError(
                 f"encoder {encoder!r} needs a camera, but the observation holds no image/..."
             )
+        if strange := set(cameras) - set(images):
+            raise ConfigError(
+                f"the policy is to see through {', '.join(sorted(strange))}, and the observation's"
+                f" cameras are {', '.join(images) or 'none'}"
+            )
+        images = {name: shape for name, shape in images.items() if name in cameras or not cameras}
         sizes = {shape[:2] for shape in images.values()}
         if len(sizes) > 1:
             raise ConfigError(
                 f"all cameras of a policy must have one image size; they have {sorted(sizes)}"
             )
         height, width = sizes.pop() if sizes else (0, 0)
-        cameras = tuple(images) if encoder != "none" else ()
-        return PolicySpec(
-            state, cameras, (height, width), space.actions, encoder=encoder, **options
-        )
+        seen = tuple(images) if encoder != "none" else ()
+        return PolicySpec(state, seen, (height, width), space.actions, encoder=encoder, **options)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for JSON."""

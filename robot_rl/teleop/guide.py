@@ -138,12 +138,13 @@ class Show:
     the way is as far aside. (Pressed along the surface, friction holds it fast.)
     """
 
-    def __init__(self, way: Way, first: int, search_m: float):
+    def __init__(self, way: Way, first: int, aside: Array, search_m: float):
+        """It begins `aside (3,)` of the way [m], seen from the goal."""
         self._way, self._search_m = way, search_m
-        self.step = first
+        self.step, self.aside = first, aside
         self._spent = 0  # control steps on the way to this one
         self._stopped: Array | None = None  # where it was stopped `(7,)`
-        self._aside = self._tapped = np.zeros(3)
+        self._tapped = np.zeros(3)
         self._retreats = first == way.safe
 
     def waypoint(self, here: Array) -> Array | None:
@@ -171,7 +172,7 @@ class Show:
     @property
     def _target(self) -> Array:
         pose = self._way.poses[min(self.step, self._way.last)].copy()
-        pose[:3] += self._aside
+        pose[:3] += self.aside
         return pose
 
     def _search(self, here: Array, count: int) -> Array | None:
@@ -191,7 +192,7 @@ class Show:
         circle = math.cos(angle) * way.across[0] + math.sin(angle) * way.across[1]
         aside = self._search_m * math.sqrt(number) * circle
         if part == 0:
-            self._aside += aside - self._tapped
+            self.aside = self.aside + aside - self._tapped
             self._tapped = aside
         target = self._target
         depth = PRESS_M if part >= TAP_STEPS // 2 else -LIFT_M
@@ -229,6 +230,7 @@ class Teleop(interfaces.Teleop):
         )
         self.is_over = False
         self._alone = 0  # successes in a row without any help
+        self._aside = np.zeros(3)  # of the way, where it went in the last times
         self.reports = 0
         self._forget()
 
@@ -247,6 +249,8 @@ class Teleop(interfaces.Teleop):
 
     def end_episode(self, success: bool) -> None:
         """After some successes in a row without any help there is no more."""
+        if success and self._show is not None:
+            self._end_show(success=True)
         self._alone = self._alone + 1 if success and not self._helped else 0
         self.is_over |= self._alone >= self._options.alone_episodes
 
@@ -284,9 +288,16 @@ class Teleop(interfaces.Teleop):
         if self._show is not None:
             if (waypoint := self._show.waypoint(here)) is not None:
                 return waypoint
-            self._matched = min(self._show.step, self._way.contact)
-            self._show, self._idle, self._least_left = None, 0, math.inf
+            self._end_show(success=self._show.step > self._way.contact)
         return self._way.poses[self._back_to] if self._back_to >= 0 else None
+
+    def _end_show(self, *, success: bool) -> None:
+        """The policy goes on. Where the way went in, it does so sooner the next time."""
+        assert self._show is not None
+        if success:
+            self._aside = 0.5 * (self._aside + self._show.aside)
+        self._matched = min(self._show.step, self._way.contact)
+        self._show, self._idle, self._least_left = None, 0, math.inf
 
     def _look(self, here: Array) -> None:
         """Where on the way the tool is; begin to lead it back, or to show the way, where it is time."""
@@ -301,7 +312,8 @@ class Teleop(interfaces.Teleop):
             # first from here, if the tool is on the way: who draws back from where all is well
             # teaches that
             goes_on = not self._is_shown and off < THERE_M and way.safe < matched < way.contact
-            self._show = Show(way, matched if goes_on else way.safe, options.search_m)
+            first = matched if goes_on else way.safe
+            self._show = Show(way, first, self._aside, options.search_m)
             self._is_shown, self._back_to = True, -1
         elif self._back_to >= 0:
             self._back_to = matched if off >= options.back_m else -1

@@ -145,6 +145,13 @@ def test_a_tool_that_is_stopped_taps_about_and_the_rest_of_the_way_is_as_far_asi
     heights = [(bench.step(), bench.off[1])[1] for _ in range(80)]
     assert heights[-1] < 0.002
     assert bench.off[0] == pytest.approx(0.001, abs=bench.CLEARANCE_M)
+    took = [sum(height >= bench.RIM_M for height in heights)]
+    for _ in range(4):
+        bench.operator.begin_episode()
+        bench.stand(above=0.05)
+        heights = [(bench.step(), bench.off[1])[1] for _ in range(80)]
+        took.append(sum(height >= bench.RIM_M for height in heights))
+    assert took[-1] < took[0] - 3, "it knows by now where it goes in"
     still = Bench(Options(search_m=0.0), hole_m=0.001)
     still.stand(above=0.05)
     assert min((still.step(), still.off[1])[1] for _ in range(80)) == pytest.approx(bench.RIM_M)
