@@ -9,7 +9,7 @@ class that does not derive from it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -25,7 +25,6 @@ from robot_rl.types import (
     Observation,
     OperatorCommand,
     RewardResult,
-    Step,
     TeleopEvent,
     TeleopMapping,
     Use,
@@ -70,10 +69,6 @@ class Given:
     """Teleop: of whatever a simulated operator draws."""
     desk: Any = None
     """Teleop: the link to the console's page (`links/console_link.py`), if one is open."""
-    demonstration: Sequence[Step] = ()
-    """Teleop: a demonstration of the task that succeeded, up to there; the guide leads along it."""
-    goal: Callable[[], Array | None] | None = None
-    """Teleop: where the goal is now, seen from the tool `(6,)` [m, rad], as the policy sees it."""
 
 
 class Driver(ABC):

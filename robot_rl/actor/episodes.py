@@ -82,7 +82,7 @@ class EpisodeSummary:
         """Count one step."""
         self.steps += 1
         self.human_steps += step.provenance == Provenance.HUMAN
-        self.guided_steps += step.provenance == Provenance.GUIDE
+        self.guided_steps += step.provenance in (Provenance.GUIDE, Provenance.SEARCH)
         self.reward += step.reward
         self.success = step.success
         self.fault |= any(info["faults"]) or bool(info["hand_faults"])

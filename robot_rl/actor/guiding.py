@@ -5,11 +5,9 @@ from collections.abc import Callable
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.env.observe import SIM_GOAL
 from robot_rl.env.robot import RobotEnv
-from robot_rl.interfaces import Given
-from robot_rl.operator.mapping import Operator
+from robot_rl.operator.guide import Guide, GuideOperator, GuideOptions
 from robot_rl.stream.episodes import REACTION_S, meant, newest_episodes
 from robot_rl.stream.log import StepLog
-from robot_rl.teleop import guide
 from robot_rl.types import PLACE, Array, ConfigError, SpaceSpec, Step
 
 
@@ -36,8 +34,8 @@ def open_guide(
     folder: RunFolder,
     env: RobotEnv,
     goal: Callable[[], Array | None],
-    options: guide.Options,
-) -> Operator:
+    options: GuideOptions,
+) -> GuideOperator:
     """The guide along the run's newest demonstration. Raises ConfigError if there is none, or if
     neither the policy's `goal` nor the demonstration says where the goal is.
     """
@@ -51,5 +49,5 @@ def open_guide(
         )
     steps = newest[0].steps
     way: list[Step] = steps[: meant(steps, REACTION_S if needs_operator else 0.0).index + 1]
-    given = Given(task=env.task, seed=folder.settings.seed, demonstration=way, goal=goal)
-    return Operator(guide.Teleop(options, given), actions=env.space_spec.actions)
+    guide = Guide(options, env.task, way, goal)
+    return GuideOperator(guide, actions=env.space_spec.actions)

@@ -30,11 +30,11 @@ from robot_rl.machine.small_files import JsonLines
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
 from robot_rl.operator.annotations import OperatorMarks, truncated
+from robot_rl.operator.guide import GuideOptions
 from robot_rl.operator.intervention import open_intervention
 from robot_rl.operator.pause import PauseGate
 from robot_rl.stream import StepSender
 from robot_rl.stream.compatibility import Hello
-from robot_rl.teleop.guide import Options as GuideOptions
 from robot_rl.types import (
     Array,
     DataError,

@@ -34,6 +34,7 @@ ACTORS = {
     "human": ("operator", AMBER),
     "demo": ("operator", AMBER),
     "guide": ("guide, along the demonstration", AMBER),
+    "search": ("guide, feeling for the way on", AMBER),
     "script": ("explores by itself", GREY),
     **{name: (name, GREEN) for name in ("policy", GREEDY, SAMPLED)},
 }

@@ -21,6 +21,7 @@ COLOURS = {
     Provenance.SCRIPT: (150, 110, 180),
     Provenance.LOOK: (190, 165, 210),
     Provenance.GUIDE: (215, 185, 60),
+    Provenance.SEARCH: (225, 205, 130),
 }
 """RGB of the frame around an observation: who brought it about."""
 

@@ -13,6 +13,7 @@ from robot_rl.links.console_link import ConsoleLink
 from robot_rl.links.events import EventQueue, OperatorEvent
 from robot_rl.links.hand_buttons import HandButtons
 from robot_rl.operator.annotations import OperatorMarks
+from robot_rl.operator.guide import GuideOperator
 from robot_rl.operator.mapping import Operator, open_operator
 from robot_rl.operator.pause import PauseGate
 from robot_rl.stream.motion import moves
@@ -41,7 +42,7 @@ class Intervention:
     to judge by, if it came in this step; `ends` says why they end it, "" if they do not;
     `discarded`, that it is not to count. `on_last` are their words on the episode before.
 
-    Where nobody does, the `guide` may lead the arm (`teleop/guide.py`): a correction as well, by
+    Where nobody does, the `guide` may lead the arm (`operator/guide.py`): a correction as well, by
     another author.
 
     An operator who is `locked_out` (evaluation) has these words alone; if the arm `yields` to them,
@@ -61,7 +62,7 @@ class Intervention:
         desk: ConsoleLink | None = None,
         gate: PauseGate | None = None,
         marks: OperatorMarks | None = None,
-        guide: Operator | None = None,
+        guide: GuideOperator | None = None,
     ):
         self._operator, self._guide = operator, guide
         self._gate, self._marks = gate, marks
@@ -185,10 +186,10 @@ class Intervention:
 
     def _led(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """Nobody acts: the guide may, else the policy does."""
-        led = self._guide.read(arms) if self._guide is not None else None
-        if led is None or not led.engaged:
+        if self._guide is None or not (led := self._guide.read(arms)).engaged:
             return proposed, Provenance.POLICY
-        return led.action.astype(np.float32), Provenance.GUIDE
+        author = Provenance.GUIDE if self._guide.device.shows else Provenance.SEARCH
+        return led.action.astype(np.float32), author
 
     def _read(self, proposed: Array, arms: Sequence[ArmState]) -> TeleopAction:
         """What the operator does at the device; nothing, if there is none."""
@@ -285,7 +286,7 @@ def open_intervention(
     desk: ConsoleLink | None = None,
     gate: PauseGate | None = None,
     marks: OperatorMarks | None = None,
-    guide: Operator | None = None,
+    guide: GuideOperator | None = None,
 ) -> Intervention:
     """The operator at the device that the hardware file names: one who `corrects`, or one who is
     locked out.

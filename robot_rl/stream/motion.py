@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_rl.types import CORRECTS, Array, Provenance, Step
+from robot_rl.types import SHOWS, Array, Step
 
 STILL = 0.01
 """Of the action range: who moves less shows nothing (HIL-SERL's train_bc.py drops actions that are
@@ -20,7 +20,7 @@ def moves(command: Array) -> bool:
 
 def given(step: Step) -> Array:
     """Which numbers of a step's action are not the policy's, bool `(A,)`."""
-    if step.provenance not in CORRECTS | {Provenance.DEMO}:
+    if step.provenance not in SHOWS:
         return np.zeros(len(step.commanded), bool)
     return np.ones(len(step.commanded), bool) if step.corrected is None else step.corrected
 

@@ -98,7 +98,8 @@ def goes_back(observation: Observation) -> bool:
 class Provenance(IntEnum):
     """Who acted in a step. The arm by itself: SCRIPT wanders about a goal that it has reached, LOOK
     looks around before a demonstration in the same scene. GUIDE leads it along a demonstration in
-    the middle of the policy's own episode (`teleop/guide.py`).
+    the middle of the policy's own episode (`operator/guide.py`); SEARCH is it, too, where it feels
+    for the way on, which is no answer that is to be imitated.
     """
 
     POLICY = 0
@@ -107,12 +108,15 @@ class Provenance(IntEnum):
     SCRIPT = 3
     LOOK = 4
     GUIDE = 5
+    SEARCH = 6
 
 
 BY_ITSELF = frozenset((Provenance.SCRIPT, Provenance.LOOK))
 """The authors of episodes in which nobody tries the task: their frames are for encoder and judge."""
-CORRECTS = frozenset((Provenance.HUMAN, Provenance.GUIDE))
+CORRECTS = frozenset((Provenance.HUMAN, Provenance.GUIDE, Provenance.SEARCH))
 """The authors of corrections: they take over from the policy in an episode of its own."""
+SHOWS = frozenset((Provenance.DEMO, Provenance.HUMAN, Provenance.GUIDE))
+"""The authors of what is to be imitated."""
 
 
 @dataclass(frozen=True)

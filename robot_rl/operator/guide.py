@@ -15,14 +15,15 @@ truth.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from robot_rl import geometry, interfaces
-from robot_rl.interfaces import Given
-from robot_rl.types import PLACE, ArmState, Array, ConfigError, DeviceError, Step, TeleopEvent
+from robot_rl.config import Task
+from robot_rl.operator.mapping import Operator
+from robot_rl.types import PLACE, ArmState, Array, ConfigError, OperatorCommand, Step, TeleopEvent
 
 ROTATION_M = 0.05
 """What a radian counts beside the metres of a distance."""
@@ -36,6 +37,8 @@ THERE_M = 0.002
 """So near a waypoint counts as reached, and a tool as on the way [m]."""
 PROGRESS_M = 0.001
 """Nearer to the goal by so much [m], along the way, is getting on."""
+BACK_M = 0.005
+"""So far back the way is shown from first [m]; the second time in an episode from free space."""
 FORWARD_STEPS = 3
 """Over so many steps of the demonstration its direction is taken."""
 WAYPOINT_STEPS, RETREAT_STEPS = 3, 20
@@ -49,7 +52,7 @@ GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 
 
 @dataclass(frozen=True)
-class Options:
+class GuideOptions:
     """When the arm is led, and where. The values are AutoSERL's, at 10 Hz."""
 
     safe_step: int = -1
@@ -78,7 +81,7 @@ class Options:
 class Way:
     """The poses `(T, 7)` of a demonstration's steps, seen from its goal, and the two moments."""
 
-    def __init__(self, demonstration: Sequence[Step], options: Options):
+    def __init__(self, demonstration: Sequence[Step], options: GuideOptions):
         """Raises ConfigError for moments that it does not have."""
         poses = [geometry.pose_from_vector(_state(step, "tcp_pose")) for step in demonstration]
         to_goal = geometry.pose_inverse(poses[-1])
@@ -118,6 +121,11 @@ class Way:
         ahead = self.poses[first : first + window + 1]
         return first + int(np.argmin([distance(pose, each) for each in ahead]))
 
+    def before(self, step: int, metres: float) -> int:
+        """The step so far before this one [m], but not before free space."""
+        far = [k for k in range(step) if self.left[k] >= self.left[step] + metres]
+        return max(far[-1] if far else 0, self.safe)
+
     def leads_back(self, pose: Array, step: int) -> bool:
         """Whether the way from the tool to this step goes on, rather than back: at most 90 degrees
         off the demonstration's own direction there. (Pulled back, an arm would swing.)
@@ -145,24 +153,29 @@ class Show:
         self._spent = 0  # control steps on the way to this one
         self._stopped: Array | None = None  # where it was stopped `(7,)`
         self._tapped = np.zeros(3)
-        self._retreats = first == way.safe
+        self._first = first
 
     def waypoint(self, here: Array) -> Array | None:
         """Where to lead the tool, which is at `here (7,)`; None behind the contact, or where the way
         on was not found.
         """
-        way = self._way
-        patience = RETREAT_STEPS if self._retreats else WAYPOINT_STEPS
+        way, begins = self._way, self.begins
+        patience = RETREAT_STEPS if begins else WAYPOINT_STEPS
         is_there = distance(here, self._target) < THERE_M
         firmly = self.step == way.contact and self._spent < patience
-        if (is_there and not firmly) or (self._retreats and self._spent >= patience):
-            self.step, self._spent, self._retreats, self._stopped = self.step + 1, 0, False, None
+        if (is_there and not firmly) or (begins and self._spent >= patience):
+            self.step, self._spent, self._stopped = self.step + 1, 0, None
         if self.step > way.contact:
             return None
         self._spent += 1
         if self._spent <= patience or is_there:
             return self._target
         return self._search(here, self._spent - patience - 1)
+
+    @property
+    def begins(self) -> bool:
+        """Whether the tool is on its way to where the show begins."""
+        return self.step == self._first
 
     @property
     def searches(self) -> bool:
@@ -200,34 +213,36 @@ class Show:
         return target
 
 
-class Teleop(interfaces.Teleop):
-    """Leads one arm whose gripper does not move. Built by the actor (`--actor.guided`), which hands
-    it the demonstration and where the policy sees the goal; a person's device wins over it.
+class Guide(interfaces.Teleop):
+    """Leads one arm whose gripper does not move. It is no device that a hardware file names: the
+    actor makes it (`--actor.guided`), and a person's device wins over it.
+
+    `shows`: what it does now is an answer that is to be imitated, and no search for one.
     """
 
     name = "the guide"
     is_person = False
+    shows = True
 
-    def __init__(self, options: Options, given: Given):
-        """Raises DeviceError if nothing says the way or the goal, ConfigError for moments that the
+    def __init__(
+        self,
+        options: GuideOptions,
+        task: Task,
+        demonstration: Sequence[Step],
+        goal: Callable[[], Array | None],
+    ):
+        """`demonstration` has succeeded, and ends there; `goal` says where the goal is now, seen from
+        the tool `(6,)` [m, rad], as the policy sees it. Raises ConfigError for moments that the
         demonstration does not have.
         """
-        if given.task is None or not given.demonstration:
-            raise DeviceError(
-                "the guide leads along a demonstration, and has none: it is no device of a"
-                " hardware file; `robot-rl train TASK --actor.guided` hands it one"
-            )
-        self._options = options
-        self._way = Way(given.demonstration, options)
-        self._goal = given.goal
+        self._options, self._goal = options, goal
+        self._way = Way(demonstration, options)
         self._fixed: Array | None = None
-        at_goal = given.demonstration[-1].observation
+        at_goal = demonstration[-1].observation
         if f"state/{PLACE}" in at_goal:
-            start = np.array(given.task.start[0].pose_base_tool)
+            start = np.array(task.start[0].pose_base_tool)
             self._fixed = geometry.pose_move(start, at_goal[f"state/{PLACE}"].astype(np.float64))
-        self._scale = np.array(
-            [given.task.action_translation] * 3 + [given.task.action_rotation] * 3
-        )
+        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         self.is_over = False
         self._alone = 0  # successes in a row without any help
         self._aside = np.zeros(3)  # of the way, where it went in the last times
@@ -241,8 +256,9 @@ class Teleop(interfaces.Teleop):
         self._show: Show | None = None
         self._held: Array | None = None  # the goal `(7,)` while a tool that is stopped searches
         self._is_shown = False  # in this episode
+        self._retreats = False  # all the way to free space, to begin with
 
-    def begin_episode(self) -> Sequence[interfaces.OperatorCommand]:
+    def begin_episode(self) -> Sequence[OperatorCommand]:
         """Back to the beginning of the way."""
         self._forget()
         return ()
@@ -263,6 +279,8 @@ class Teleop(interfaces.Teleop):
             return TeleopEvent(False, np.zeros(6), "tool")
         here = geometry.pose_multiply(geometry.pose_inverse(goal), arm.pose_base_tcp)
         waypoint = self._waypoint(here)
+        show = self._show
+        self.shows = show is None or not (show.searches or (show.begins and self._retreats))
         # millimetres tell whether a tap went in: not while the goal is seen now here, now there
         self._held = goal if self._show is not None and self._show.searches else None
         if waypoint is None:
@@ -274,7 +292,7 @@ class Teleop(interfaces.Teleop):
 
     def _goal_base(self, arm: ArmState) -> Array | None:
         """The tool's pose `(7,)` in the base when the task is done, if it is known."""
-        seen = self._goal() if self._goal is not None else None
+        seen = self._goal()
         if seen is None:
             return self._fixed
         return geometry.pose_move(arm.pose_base_tcp, seen.astype(np.float64))
@@ -309,10 +327,8 @@ class Teleop(interfaces.Teleop):
         self._idle, self._least_left = (0, left) if gets_on else (self._idle + 1, self._least_left)
         self._nearest = min(off, self._nearest)
         if self._idle > options.patience_steps:
-            # first from here, if the tool is on the way: who draws back from where all is well
-            # teaches that
-            goes_on = not self._is_shown and off < THERE_M and way.safe < matched < way.contact
-            first = matched if goes_on else way.safe
+            self._retreats = self._is_shown and matched > way.safe
+            first = way.safe if self._is_shown else way.before(matched, BACK_M)
             self._show = Show(way, first, self._aside, options.search_m)
             self._is_shown, self._back_to = True, -1
         elif self._back_to >= 0:
@@ -322,6 +338,12 @@ class Teleop(interfaces.Teleop):
 
     def close(self) -> None:
         """There is nothing to let go of."""
+
+
+class GuideOperator(Operator):
+    """The guide in the place of an operator: its motion becomes an action as theirs does."""
+
+    device: Guide
 
 
 def distance(pose: Array, other: Array) -> float:

@@ -9,13 +9,14 @@ from robot_rl import config, geometry
 from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.guiding import require_guidable
 from robot_rl.interfaces import Given
+from robot_rl.operator.guide import SAFE_M, Guide, GuideOperator, GuideOptions, Way, distance
 from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.mapping import Operator, open_operator
-from robot_rl.teleop.guide import SAFE_M, Options, Teleop, Way, distance
+from robot_rl.stream.motion import shows
 from robot_rl.tools.benchmark import lockstep_env
 from robot_rl.types import (
+    CORRECTS,
     ConfigError,
-    DeviceError,
     Provenance,
     SpaceSpec,
     TeleopMapping,
@@ -29,7 +30,7 @@ SPACE = SpaceSpec.unnamed(
 )
 GOAL = np.array([0.5, 0.1, 0.02, 1.0, 0.0, 0.0, 0.0])  # the tool looks down
 STEP_M = 0.006
-DEFAULTS = Options()
+DEFAULTS = GuideOptions()
 PROPOSED = np.full(6, 0.5, np.float32)
 
 
@@ -50,11 +51,10 @@ class Bench:
 
     RIM_M, CLEARANCE_M = 0.02, 0.0005
 
-    def __init__(self, options=DEFAULTS, *, goal=GOAL, hole_m=None, **given):
+    def __init__(self, options=DEFAULTS, *, goal=GOAL, hole_m=None, demonstration=()):
         self.pose, self.t, self.goal, self.hole_m = GOAL, 0.0, goal, hole_m
-        given = {"demonstration": shown(), "goal": self.seen} | given
-        self.guide = Teleop(options, Given(task=TASK, **given))
-        self.operator = Operator(self.guide)
+        self.guide = Guide(options, TASK, demonstration or shown(), self.seen)
+        self.operator = GuideOperator(self.guide)
 
     def seen(self):
         if self.goal is None:
@@ -108,13 +108,13 @@ def test_who_strays_is_led_back_to_the_way_and_let_go_there():
 
 def test_who_has_gone_too_far_along_the_way_is_not_pulled_back():
     """Beyond the way's window the nearest step lies behind: an arm that is pulled back swings."""
-    bench = Bench(Options(window_steps=2))
+    bench = Bench(GuideOptions(window_steps=2))
     bench.stand(above=0.066 - 2 * STEP_M - 0.025)
     assert not bench.step(goes=(0.0, 0.002))
 
 
 def test_who_gets_nowhere_is_shown_the_way_from_free_space_to_the_contact():
-    bench = Bench(Options(contact_step=10))
+    bench = Bench(GuideOptions(contact_step=10))
     bench.stand(aside=0.004, above=0.012)
     acted, heights = [], []
     for _ in range(45):
@@ -130,12 +130,23 @@ def test_who_gets_nowhere_is_shown_the_way_from_free_space_to_the_contact():
     assert bench.off[0] < 0.002
 
 
-def test_who_stands_still_on_the_way_goes_on_from_there_before_it_is_led_out_of_it():
-    bench = Bench()
-    bench.stand(above=0.024)
-    heights = [(bench.step(), bench.off[1])[1] for _ in range(16)]
-    assert max(heights) < 0.0245
-    assert heights[-1] < 0.012
+def test_the_way_is_shown_from_close_by_first_and_from_free_space_the_next_time():
+    bench = Bench(hole_m=0.003)  # where no tap goes in
+    bench.stand(above=0.02)
+    acted, heights, shown_by = [], [], []
+    for _ in range(140):
+        acted.append(bench.step())
+        heights.append(bench.off[1])
+        shown_by.append(bench.guide.shows)
+    first = acted.index(True)
+    second = first + acted[first:].index(False)
+    second += acted[second:].index(True)
+    assert max(heights[:second]) == pytest.approx(0.024, abs=1e-3)
+    assert max(heights[second:]) > SAFE_M
+    assert all(shown_by[first : first + 3]) and not shown_by[second], (
+        "who draws back far shows no answer"
+    )
+    assert not all(shown_by[first:second]), "nor does who taps about"
 
 
 def test_a_tool_that_is_stopped_taps_about_and_the_rest_of_the_way_is_as_far_aside():
@@ -152,13 +163,13 @@ def test_a_tool_that_is_stopped_taps_about_and_the_rest_of_the_way_is_as_far_asi
         heights = [(bench.step(), bench.off[1])[1] for _ in range(80)]
         took.append(sum(height >= bench.RIM_M for height in heights))
     assert took[-1] < took[0] - 3, "it knows by now where it goes in"
-    still = Bench(Options(search_m=0.0), hole_m=0.001)
+    still = Bench(GuideOptions(search_m=0.0), hole_m=0.001)
     still.stand(above=0.05)
     assert min((still.step(), still.off[1])[1] for _ in range(80)) == pytest.approx(bench.RIM_M)
 
 
 def test_after_some_successes_alone_there_is_no_more_help():
-    bench = Bench(Options(alone_episodes=2))
+    bench = Bench(GuideOptions(alone_episodes=2))
 
     def episode(success, *, strays=False):
         bench.operator.begin_episode()
@@ -176,7 +187,7 @@ def test_after_some_successes_alone_there_is_no_more_help():
 
 
 def test_an_episode_in_which_a_person_acted_is_not_the_policys_own_success():
-    bench = Bench(Options(alone_episodes=1, strays_m=0.0))
+    bench = Bench(GuideOptions(alone_episodes=1, strays_m=0.0))
     hand = Hand([still(), OPEN], TeleopMapping())
     intervention = Intervention(Operator(hand), guide=bench.operator)
     intervention.begin_episode()
@@ -207,20 +218,18 @@ def test_where_the_policy_sees_no_goal_it_is_where_the_demonstration_has_ended_o
 @pytest.mark.parametrize("moments", [(5, 5), (7, 3), (0, 12)])
 def test_moments_that_a_demonstration_does_not_have_are_refused(moments):
     with pytest.raises(ConfigError, match="do not fit a demonstration of 11 steps"):
-        Way(shown(), Options(*moments))
+        Way(shown(), GuideOptions(*moments))
 
 
 def test_free_space_is_found_by_the_force_where_nobody_says_where():
     for force, touches in ((8.0, 9), (0.0, 11)):
-        way = Way(shown(touches=9, force=force), Options())
+        way = Way(shown(touches=9, force=force), GuideOptions())
         assert way.contact == way.last == 11
         assert distance(way.poses[way.safe], way.poses[touches]) >= SAFE_M
         assert distance(way.poses[way.safe + 1], way.poses[touches]) < SAFE_M
 
 
 def test_a_bench_on_which_it_cannot_lead_is_refused_with_the_reason():
-    with pytest.raises(DeviceError, match=r"--actor\.guided"):
-        Teleop(Options(), Given(task=TASK))
     with pytest.raises(ConfigError, match="observe_place"):
         require_guidable(SPACE, sees_goal=False)
     require_guidable(SPACE, sees_goal=True)
@@ -246,11 +255,15 @@ def test_a_policy_that_stands_still_is_led_into_new_scenes_along_one_demonstrati
             seen["goal"] = observation["state/sim_goal"]
             return stays
 
-        told = Given(task=TASK, demonstration=demonstration, goal=lambda: seen["goal"])
-        guide = Operator(Teleop(Options(patience_steps=5), told))
+        options = GuideOptions(patience_steps=5)
+        guide = GuideOperator(Guide(options, TASK, demonstration, lambda: seen["goal"]))
         for seed in (1, 2, 3):
             steps = [*runner.play(1, act, Intervention(None, guide=guide), seed=seed)]
-            authors = {step.provenance for step in steps[1:]}
-            assert steps[-1].success and authors == {Provenance.POLICY, Provenance.GUIDE}
+            assert steps[-1].success
+            authors = {step.provenance for step in steps}
+            assert (
+                {Provenance.POLICY, Provenance.GUIDE} <= authors <= CORRECTS | {Provenance.POLICY}
+            )
+            assert not any(shows(step) for step in steps if step.provenance == Provenance.SEARCH)
             assert runner.summary.guided_steps > 0 == runner.summary.human_steps
             assert max(np.abs(step.commanded).max() for step in steps) <= 1.0
