@@ -131,7 +131,7 @@ def agent_config(algorithm: str, options: Any) -> AgentConfig:
             f"{AGENTS}/{algorithm} holds no dataclass `Config(AgentConfig)` of its options"
             " (docs/learning.md)"
         )
-    if isinstance(options, config):
+    if type(options) is config:
         return options
     if isinstance(options, Mapping):
         return from_json(config, options, "agent")

@@ -93,4 +93,5 @@ def test_behaviour_cloning_makes_no_steps_of_its_own() -> None:
         "bc": True,
         "hg_dagger": False,
         "rlpd": False,
+        "rlpd_bc": False,
     }
