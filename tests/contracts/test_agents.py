@@ -91,6 +91,10 @@ def test_options_go_with_the_algorithm() -> None:
     assert (learner.agent.critics, learner.agent.learning_rate) == (3, 1e-3)
     cloned = LearnerConfig("bc", learner.agent)
     assert (cloned.agent.learning_rate, cloned.agent.bc_initial_updates) == (1e-3, 20_000)
+    copies = LearnerConfig("rlpd_bc", learner.agent)
+    assert (copies.agent.critics, copies.agent.bc_weight) == (3, 20.0)
+    again = LearnerConfig("rlpd", LearnerConfig("rlpd_bc", {"critics": 3}).agent)
+    assert (again.agent.critics, again.agent.bc_weight) == (3, 2.0), "what was not changed stays"
     with pytest.raises(ConfigError, match=r"agent: critics is not a known key"):
         LearnerConfig("bc", {"critics": 3})
     with pytest.raises(ConfigError, match="learning_rate must be more than 0"):

@@ -82,7 +82,12 @@ def test_orders_that_a_hand_carries_out_sum_up_as_rewards_do_and_leave_these_alo
     assert not {"ordered", "toggles"} & Replay(SPACE, 50).columns.keys()
 
 
-WHO = {"p": Provenance.POLICY, "h": Provenance.HUMAN}
+WHO = {
+    "p": Provenance.POLICY,
+    "h": Provenance.HUMAN,
+    "g": Provenance.GUIDE,
+    "s": Provenance.SEARCH,
+}
 
 
 def append_all(replay: Replay, episode: int, who: str, success: bool = True) -> None:
@@ -93,10 +98,13 @@ def append_all(replay: Replay, episode: int, who: str, success: bool = True) -> 
         replay.append(replace(step, terminated=done, success=done))
 
 
+@pytest.mark.parametrize("who", ["pphhpph", "ppgspps"])
 @pytest.mark.parametrize("worth", [0.0, 0.5, 1.0])
-def test_behind_a_take_over_rewards_and_values_count_what_a_rescue_is_worth(worth: float) -> None:
+def test_behind_a_take_over_rewards_and_values_count_what_a_rescue_is_worth(
+    worth: float, who: str
+) -> None:
     replay = Replay(SPACE, 50)
-    append_all(replay, 0, "pphhpph")
+    append_all(replay, 0, who)
     batch = replay.gather(replay.transitions(), window=Window(3, 0.5, worth))
     #                                       p    p    h    h    p    p    h
     assert batch["terminated"].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]

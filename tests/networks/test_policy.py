@@ -100,6 +100,23 @@ def test_an_encoder_without_cameras_is_refused() -> None:
         PolicySpec.from_space(SpaceSpec.unnamed({"state/a": ((2,), "float32")}, 3), "goal")
 
 
+def test_a_policy_sees_through_the_cameras_that_it_is_given_and_through_no_other() -> None:
+    spec = PolicySpec.from_space(SPACE, "goal", ("wrist",))
+    live = LivePolicy(spec, Policy(spec).state_dict())
+    seen = observe()
+    acted = live.act(seen, greedy=True)
+    live.begin_episode(0)
+    dark = live.act(seen | {"image/front": np.zeros((40, 48, 3), np.uint8)}, greedy=True)
+    live.begin_episode(0)
+    blind = live.act(seen | {"image/wrist": np.zeros((40, 48, 3), np.uint8)}, greedy=True)
+    assert np.array_equal(acted, dark)
+    assert not np.array_equal(acted, blind)
+    assert live.goal is not None
+    assert live.goal.shape == (1, 6)
+    with pytest.raises(ConfigError, match=r"see through side, .* cameras are wrist, front"):
+        PolicySpec.from_space(SPACE, "goal", ("wrist", "side"))
+
+
 def test_predicted_goal_is_seen_coarse_and_fine_and_the_cameras_features_as_they_are() -> None:
     policy = Policy(PolicySpec.from_space(SPACE, "goal", camera_features=4))
     state, vision = torch.randn(5, 8), torch.randn(5, 2 * 4 + 6) * 0.01
