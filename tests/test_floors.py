@@ -64,6 +64,7 @@ ONLY_IN = {
     "yaml": ("robot_rl/machine/validation.py",),
     "pydantic": ("robot_rl/machine/validation.py",),
     "viser": (
+        "robot_rl/console/moments.py",
         "robot_rl/console/page.py",
         "robot_rl/console/review.py",
         "robot_rl/console/viser_server.py",

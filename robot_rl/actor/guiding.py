@@ -1,14 +1,24 @@
-"""Opening the guide of a run: its demonstration, and where the policy sees the goal."""
+"""Opening the guide of a run: its demonstration, the moments that were marked in it, and where the
+policy sees the goal.
+"""
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
+from robot_rl.config import driver
+from robot_rl.config.guide_marks import GuideMarks, read_marks
 from robot_rl.config.run_folder import RunFolder
+from robot_rl.dataset.assembly import EpisodeKey
 from robot_rl.env.observe import SIM_GOAL
 from robot_rl.env.robot import RobotEnv
-from robot_rl.operator.guide import Guide, GuideOperator, GuideOptions
-from robot_rl.stream.episodes import REACTION_S, meant, newest_episodes
+from robot_rl.operator.guide import Guide, GuideOperator, GuideOptions, moments_of
+from robot_rl.stream.episodes import REACTION_S, meant, newest_by_key
 from robot_rl.stream.log import StepLog
 from robot_rl.types import PLACE, Array, ConfigError, SpaceSpec, Step
+
+log = logging.getLogger(__name__)
 
 
 def require_guidable(space: SpaceSpec, *, sees_goal: bool) -> None:
@@ -30,24 +40,95 @@ def require_guidable(space: SpaceSpec, *, sees_goal: bool) -> None:
         raise ConfigError("actor.guided: the guide cannot lead here: " + "; ".join(problems))
 
 
+class Shown(NamedTuple):
+    """The demonstration that the guide leads along: which one of its log, `actor/epoch/episode`, and
+    its steps up to the one at which it has succeeded.
+    """
+
+    name: str
+    steps: list[Step]
+
+
+def demonstration_of(folder: RunFolder) -> Shown:
+    """The run's newest demonstration. Raises ConfigError if none has succeeded, DataError for a log
+    that is damaged.
+    """
+    path, newest = folder.demos_log, {}
+    if path.exists():
+        with StepLog(path, folder.spaces(), read_only=True) as demos:
+            newest = newest_by_key(demos.entries, most=1)
+    if not newest:
+        raise ConfigError(
+            f"the guide: {path} holds no demonstration that succeeded, which it could lead along:"
+            " record one (--demos)"
+        )
+    ((key, episode),) = newest.items()
+    success = meant(episode.steps, REACTION_S if _needs_operator(folder) else 0.0)
+    return Shown(str(EpisodeKey(*key)), episode.steps[: success.index + 1])
+
+
+def marks_of(folder: RunFolder, demonstration: str) -> tuple[GuideMarks, str]:
+    """What a person has marked in this demonstration of the run, and why marks that there are do not
+    count, in words ("": they do, or there are none). Raises DataError for a file that is damaged.
+    """
+    marks = read_marks(folder.guide_file)
+    if marks is None:
+        return GuideMarks(demonstration), ""
+    if marks.demonstration == demonstration:
+        return marks, ""
+    return GuideMarks(demonstration), (
+        f"{folder.guide_file} marks moments of demonstration {marks.demonstration}, and the guide"
+        f" takes {demonstration}: they are not used. Mark those of this one with: robot-rl guide"
+        f" {folder.path}"
+    )
+
+
+def with_marks(options: GuideOptions, marks: GuideMarks) -> GuideOptions:
+    """The options, with what was marked in the place of what they leave to be found."""
+    safe, contact = options.safe_step, options.contact_step
+    return replace(
+        options,
+        safe_step=safe if safe >= 0 else marks.safe_step,
+        contact_step=contact if contact >= 0 else marks.contact_step,
+    )
+
+
+def marked_options(folder: RunFolder, shown: Shown, options: GuideOptions) -> GuideOptions:
+    """The options for this demonstration, with what a person has marked in it. Raises ConfigError if
+    the moments do not fit it, DataError for a file of marks that is damaged.
+    """
+    marked = with_marks(options, marks_of(folder, shown.name)[0])
+    try:
+        moments_of(shown.steps, marked)
+    except ConfigError as error:
+        if marked == options:
+            raise
+        raise ConfigError(
+            f"{error}. Not all of that was said here, some is marked in {folder.guide_file}: move"
+            f" the file away, or mark the moments anew with: robot-rl guide {folder.path}"
+        ) from error
+    return marked
+
+
 def open_guide(
     folder: RunFolder,
     env: RobotEnv,
     goal: Callable[[], Array | None],
     options: GuideOptions,
 ) -> GuideOperator:
-    """The guide along the run's newest demonstration. Raises ConfigError if there is none, or if
-    neither the policy's `goal` nor the demonstration says where the goal is.
+    """The guide along the run's newest demonstration; the moments are those of the options, else
+    those that a person has marked, else found. Raises ConfigError if there is no demonstration or
+    the moments do not fit it, DataError for marks or a log that are damaged.
     """
-    needs_operator, log = env.reward.needs_operator, folder.demos_log
-    with StepLog(log, folder.spaces(), read_only=True) as demos:
-        newest = newest_episodes(demos.entries, most=1)
-    if not newest:
-        raise ConfigError(
-            f"actor.guided: {log} holds no demonstration that succeeded, which the guide could lead"
-            " along: record one (--demos)"
-        )
-    steps = newest[0].steps
-    way: list[Step] = steps[: meant(steps, REACTION_S if needs_operator else 0.0).index + 1]
-    guide = Guide(options, env.task, way, goal)
+    shown = demonstration_of(folder)
+    if warning := marks_of(folder, shown.name)[1]:
+        log.warning(warning)
+    guide = Guide(marked_options(folder, shown, options), env.task, shown.steps, goal)
     return GuideOperator(guide, actions=env.space_spec.actions)
+
+
+def _needs_operator(folder: RunFolder) -> bool:
+    """Whether a person says who has succeeded, there or on the way back."""
+    task = folder.load_task()
+    judges = [task.reward, *([] if task.backward is None else [task.backward.reward])]
+    return any(driver("rewards", judge.name).needs_operator for judge in judges)

@@ -154,7 +154,7 @@ def reward(arguments: Sequence[str]) -> None:
             )
             print(f"{len(found.cards)} frames, the most doubtful first: {page.url}", flush=True)
             try:
-                serve(page, stop.is_set)
+                serve(stop.is_set)
             finally:
                 page.close()
 

@@ -99,6 +99,40 @@ def demo(
     train.demo(folder, episodes if resume else 0, review=review)
 
 
+def guide(run_name: RunName, host: str = "127.0.0.1", port: int = 8081) -> None:
+    """Mark two moments of a demonstration, for train --actor.guided.
+
+    A page shows the run's newest demonstration step by step: the one that the guide leads along. Two
+    moments of it are marked there, or left to be found: free space and firm contact.
+
+    Args:
+        host: Where to listen; this machine alone can come to 127.0.0.1.
+        port: Where to listen; 0 for any that is free.
+    """
+    from robot_rl.console.serve import require_page
+    from robot_rl.console.token import console_token
+
+    require_page()
+    folder = sound_run(run_name)
+    from robot_rl.console.moments import MomentsPage
+    from robot_rl.console.review import serve
+    from robot_rl.machine.signals import StopRequest
+    from robot_rl.runs.moments import RunMoments
+
+    moments = RunMoments(folder)
+    with StopRequest() as stop:
+        page = MomentsPage(
+            f"the guide of {folder.path.name}", moments, host=host, port=port, token=console_token()
+        )
+        print(
+            f"demonstration {moments.name}, step 0 to {moments.count - 1}: {page.url}", flush=True
+        )
+        try:
+            serve(stop.is_set)
+        finally:
+            page.close()
+
+
 def outcomes(
     task: TaskName = DEFAULT_TASK,
     positives: int = 200,

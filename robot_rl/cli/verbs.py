@@ -26,6 +26,7 @@ from robot_rl.cli.runs import (
     compare,
     demo,
     evaluate,
+    guide,
     join,
     learner,
     let_work,
@@ -49,6 +50,7 @@ GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
     "a policy": {
         "tasks": list_tasks,
         "demo": demo,
+        "guide": guide,
         "train": train,
         "join": join,
         "console": console,

@@ -24,6 +24,7 @@ from robot_rl.types import ConfigError, DataError, SpaceSpec
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 DEMOS_LOG = "demos.log"
+GUIDE_FILE = "guide.json"
 DEMO_COUNTS = ("successes", "attempts", "steps")
 MOST_SEEDS = 1 << 32
 EVAL_SEED = 1_000_000  # beside the run's own: start poses and scenes that no training draws
@@ -114,6 +115,7 @@ class RunFolder:
         self.path = Path(path)
         self.config_file = self.path / "config.json"
         self.demos_log = self.path / DEMOS_LOG
+        self.guide_file = self.path / GUIDE_FILE
         self.outcomes_log = self.path / "outcomes.log"
         self.steps_log = self.path / "steps.log"
         self.features_file = self.path / "features.bin"

@@ -66,16 +66,10 @@ class ReviewPage:
         token: str,
     ):
         """Raises LinkError if nobody can listen there."""
-        listener = listen(host, port)
-        door = AuthProxy(host, listener.getsockname()[1], token)
-        self.url = door.url
+        self._server, self.url = wide_page(title, host, port, token)
+        gui = self._server.gui
         self._cards, self._reviewer, self._at = cards, reviewer, 0
         self._lock = threading.Lock()
-        self._server = guarded_server(title, listener, door)
-        gui = self._server.gui
-        gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
-        gui.main_panel.dock_left()
-        gui.main_panel.set_width(1000)
         self._card = gui.add_html("")
         self._note = gui.add_html(note_html(""))
         for word, (key, label, colour, icon) in VERDICTS.items():
@@ -127,22 +121,40 @@ class ReviewPage:
         self._card.content = card_html(card, f"{number} of {count}" + (verdict and f": {verdict}"))
 
 
+def wide_page(title: str, host: str, port: int, token: str) -> tuple[viser.ViserServer, str]:
+    """An empty page whose panel is as wide as pictures are, and the link to it with the token.
+    Raises LinkError if nobody can listen there.
+    """
+    listener = listen(host, port)
+    door = AuthProxy(host, listener.getsockname()[1], token)
+    server = guarded_server(title, listener, door)
+    server.gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
+    server.gui.main_panel.dock_left()
+    server.gui.main_panel.set_width(1000)
+    return server, door.url
+
+
 def card_html(card: Card, place: str) -> str:
     """A frame's pictures side by side, and what is said of it."""
-    views = "".join(
-        f'<p style="margin:2px"><img alt="{html.escape(name)}" style="height:50vh"'
-        f' src="data:image/jpeg;base64,{base64.b64encode(data).decode()}"></p>'
-        for name, data in card.views.items()
-    )
     return (
         f'<div id="robot-rl-card" style="padding:4px 12px"><b>{html.escape(place)}</b>'
-        f'<div style="display:flex;flex-wrap:wrap">{views}</div>'
+        f"{views_html(card.views)}"
         f"<div>{html.escape(card.text)}</div></div>"
     )
 
 
-def serve(page: ReviewPage, stop: Callable[[], bool], *, look_every_s: float = 0.2) -> None:
-    """Keep the page open until `stop()`."""
+def views_html(views: Mapping[str, bytes], height: str = "50vh") -> str:
+    """Pictures side by side, each a JPEG, all so high."""
+    shown = "".join(
+        f'<p style="margin:2px"><img alt="{html.escape(name)}" style="height:{height}"'
+        f' src="data:image/jpeg;base64,{base64.b64encode(data).decode()}"></p>'
+        for name, data in views.items()
+    )
+    return f'<div style="display:flex;flex-wrap:wrap">{shown}</div>'
+
+
+def serve(stop: Callable[[], bool], *, look_every_s: float = 0.2) -> None:
+    """Keep a page open, which works by itself, until `stop()`."""
     waiting = threading.Event()
     while not stop():
         waiting.wait(look_every_s)

@@ -85,16 +85,8 @@ class Way:
 
     def __init__(self, demonstration: Sequence[Step], options: GuideOptions):
         """Raises ConfigError for moments that it does not have."""
-        poses = [geometry.pose_from_vector(_state(step, "tcp_pose")) for step in demonstration]
-        to_goal, last = geometry.pose_inverse(poses[-1]), len(poses) - 1
-        shown = np.array([geometry.pose_multiply(to_goal, pose) for pose in poses])
-        contact = options.contact_step if options.contact_step >= 0 else last
-        safe = options.safe_step if options.safe_step >= 0 else _free(shown, demonstration)
-        if not safe < contact <= last:
-            raise ConfigError(
-                f"the guide: safe_step {safe} and contact_step {contact} do not fit a demonstration"
-                f" of {last} steps: the first has to be before the second, and that at most {last}"
-            )
+        shown, last = seen_from_goal(demonstration), len(demonstration) - 1
+        safe, contact = moments_of(demonstration, options)
         before, between = moving_on(shown, 0, safe), moving_on(shown, safe, contact)
         self.poses = shown[[*before, *between[1:], *moving_on(shown, contact, last)[1:]]]
         self.safe, self.contact = len(before) - 1, len(before) + len(between) - 2
@@ -349,10 +341,38 @@ def moving_on(poses: Array, first: int, last: int) -> list[int]:
     return ([first] if first < last else []) + kept[::-1]
 
 
-def _free(shown: Array, demonstration: Sequence[Step]) -> int:
-    """The last step in free space, before the first contact."""
+def moments_of(demonstration: Sequence[Step], options: GuideOptions) -> tuple[int, int]:
+    """The steps of a demonstration in free space and of a firm contact: as the options say, else as
+    they are found. Raises ConfigError for steps that it does not have, and if the first is not
+    before the second.
+    """
     last = len(demonstration) - 1
-    forces = [np.linalg.norm(_state(step, "tcp_wrench")[:3]) for step in demonstration]
+    contact = options.contact_step if options.contact_step >= 0 else last
+    safe = options.safe_step if options.safe_step >= 0 else _free(demonstration)
+    if not safe < contact <= last:
+        raise ConfigError(
+            f"the guide: safe_step {safe} and contact_step {contact} do not fit a demonstration"
+            f" of {last} steps: the first has to be before the second, and that at most {last}"
+        )
+    return safe, contact
+
+
+def seen_from_goal(demonstration: Sequence[Step]) -> Array:
+    """The tool's poses `(N, 7)` in a demonstration, seen from the last of them."""
+    poses = [geometry.pose_from_vector(_state(step, "tcp_pose")) for step in demonstration]
+    to_goal = geometry.pose_inverse(poses[-1])
+    return np.array([geometry.pose_multiply(to_goal, pose) for pose in poses])
+
+
+def force_on_tool(step: Step) -> float:
+    """How large the force on the tool is in a step of one arm [N]."""
+    return float(np.linalg.norm(_state(step, "tcp_wrench")[:3]))
+
+
+def _free(demonstration: Sequence[Step]) -> int:
+    """The last step in free space, before the first contact."""
+    shown, last = seen_from_goal(demonstration), len(demonstration) - 1
+    forces = [force_on_tool(step) for step in demonstration]
     touches = next((k for k in range(1, last) if forces[k] >= FIRM_N), last)
     away = [k for k in range(touches) if distance(*shown[[k, touches]]) >= SAFE_M]
     return away[-1] if away else 0

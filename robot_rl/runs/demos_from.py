@@ -1,5 +1,5 @@
 """Demonstrations of other runs for a new one: looked at before anything is made, then copied as
-they are.
+they are, with what was marked in the newest of them for the guide.
 
 A record keeps its identity, so that whose demonstration it is can always be told, and one that two
 runs hold (because one of them began with the other's) is taken once. All of a log is taken:
@@ -13,10 +13,13 @@ from typing import Any
 
 from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.config import Task
+from robot_rl.config.guide_marks import GuideMarks, read_marks, write_marks
 from robot_rl.config.judge import JUDGE
-from robot_rl.config.run_folder import DEMOS_LOG, RunFolder, RunSettings
+from robot_rl.config.run_folder import DEMOS_LOG, GUIDE_FILE, RunFolder, RunSettings
+from robot_rl.dataset.assembly import EpisodeKey
 from robot_rl.machine.sync import remove_file, sync_path
 from robot_rl.stream import records
+from robot_rl.stream.episodes import newest_by_key
 from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import ActorStream, ConfigError, RobotRLError, SpaceSpec
 
@@ -39,6 +42,8 @@ class Origins:
     tally: DemoTally = field(default_factory=DemoTally)
     said: list[dict[str, Any]] = field(default_factory=list)
     """Of each run, what the new one's config keeps."""
+    marks: list[GuideMarks] = field(default_factory=list)
+    """What was marked for the guide, in the order of the runs."""
 
 
 def look_at(paths: Sequence[Path], task: Task, space: SpaceSpec) -> Origins:
@@ -92,7 +97,7 @@ def _add(
     if not folder.demos_log.exists():
         raise ConfigError("it has none")
     _require_judge(folder, space)
-    own = DemoTally()
+    own, marks = DemoTally(), read_marks(folder.guide_file)
     with StepLog(folder.demos_log, space, read_only=True, run=folder.settings.id) as log:
         for identity, said in log.entries():
             own.add(identity.stream, said)
@@ -109,11 +114,13 @@ def _add(
         "demonstrations": own.successes, "attempts": own.attempts, "steps": own.steps, "records": taken,
         "processes": [f"{actor}/{epoch:x}" for actor, epoch in streams],
     })  # fmt: skip
+    if marks is not None:
+        origins.marks.append(marks)
 
 
 def copier(origins: Origins, space: SpaceSpec) -> Callable[[Path, RunSettings], None]:
     """What puts them into the folder of a new run, as its log of demonstrations, whole or not at
-    all.
+    all; before it the marks for the guide, if they are of the newest.
     """
 
     def fill(path: Path, settings: RunSettings) -> None:
@@ -128,9 +135,13 @@ def copier(origins: Origins, space: SpaceSpec) -> Callable[[Path, RunSettings], 
             with StepLog(draft, space, run=settings.id) as log:
                 for folder in origins.runs:
                     _copy(folder, log)
+                if origins.marks:
+                    _keep_marks(origins.marks, log, path / GUIDE_FILE)
             draft.rename(target)
         except BaseException:
             remove_file(draft)
+            if origins.marks:
+                (path / GUIDE_FILE).unlink(missing_ok=True)
             raise
         sync_path(path)
 
@@ -153,3 +164,12 @@ def _copy(folder: RunFolder, log: StepLog) -> None:
         unfinished = DemoTally.of(source).unfinished
     if unfinished is not None:
         log.append_mark(unfinished)
+
+
+def _keep_marks(marks: Sequence[GuideMarks], log: StepLog, path: Path) -> None:
+    """Write the marks that are of the log's newest demonstration, those of the last run if several
+    have some.
+    """
+    newest = [str(EpisodeKey(*key)) for key in newest_by_key(log.entries, most=1)]
+    if own := [each for each in marks if each.demonstration in newest]:
+        write_marks(path, own[-1])

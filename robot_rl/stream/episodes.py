@@ -273,7 +273,19 @@ def newest_episodes(
     failures: bool = False,
 ) -> list[EndedEpisode]:
     """The newest `most` episodes of a log that succeeded and count, oldest first; with `failures`
-    those that did not, too.
+    those that did not, too. `read` is as for `newest_by_key`.
+    """
+    return [*newest_by_key(read, most, relabels, failures=failures).values()]
+
+
+def newest_by_key(
+    read: Callable[[], Entries],
+    most: int,
+    relabels: Relabels = NO_RELABELS,
+    *,
+    failures: bool = False,
+) -> dict[EpisodeOf, EndedEpisode]:
+    """What `newest_episodes` finds, and which episode of the log each is, oldest first.
 
     `read` begins to read the log; that is done twice, so that no more than these is ever held.
     """
@@ -292,7 +304,9 @@ def newest_episodes(
         key = episode_of(identity.stream, said)
         if isinstance(said, Step) and key in episodes and labels[key].reaches(said.index):
             episodes[key].append(said)
-    return [EndedEpisode(steps, labels[key].succeeded) for key, steps in episodes.items() if steps]
+    return {
+        key: EndedEpisode(steps, labels[key].succeeded) for key, steps in episodes.items() if steps
+    }
 
 
 def episode_of(sender: ActorStream, said: Step | Mark) -> EpisodeOf:
