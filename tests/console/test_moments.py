@@ -16,6 +16,7 @@ from tests.teleop.benches import require
 require("viser")
 
 from robot_rl.actor.loop import ActorConfig  # noqa: E402
+from robot_rl.console.moments import Moment  # noqa: E402
 from robot_rl.runs.moments import RunMoments  # noqa: E402
 
 AS_FOUND = {"free space": (3, "found"), "firm contact": (11, "found")}
@@ -46,7 +47,8 @@ def test_marks_that_do_not_fit_are_refused_and_the_file_stays_as_it_was(tmp_path
     assert json.loads(before) == {
         "demonstration": moments.name, "safe_step": 5, "contact_step": 9
     }  # fmt: skip
-    for moment, step in (("free space", 9), ("firm contact", 5)):
+    refused: tuple[tuple[Moment, int], ...] = (("free space", 9), ("firm contact", 5))
+    for moment, step in refused:
         with pytest.raises(ConfigError, match="do not fit a demonstration of 11 steps"):
             moments.mark(moment, step)
     assert folder.guide_file.read_bytes() == before
