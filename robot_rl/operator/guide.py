@@ -53,7 +53,9 @@ GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 
 @dataclass(frozen=True)
 class GuideOptions:
-    """When the arm is led, and where. The values are AutoSERL's, at 10 Hz."""
+    """When the arm is led, and where. The corridor is AutoSERL's; episodes here are a third as long
+    as there, at 10 Hz, and so is the patience.
+    """
 
     safe_step: int = -1
     """Step of the demonstration at which the tool is in free space: there the arm begins anew. -1:
@@ -126,7 +128,7 @@ class Way:
 
 
 class Show:
-    """The way shown once, from a step on: waypoint after waypoint; a tool that is stopped taps
+    """The way shown once, from a place on it: waypoint after waypoint; a tool that is stopped taps
     around for the way on.
 
     The taps lie on a sunflower, the n-th `search_m * sqrt(n)` aside. Where one goes in, the rest of
@@ -239,7 +241,7 @@ class Guide(interfaces.Teleop):
     def _forget(self) -> None:
         self._matched = self._idle = self._helped = 0
         self._nearest = self._least_left = math.inf  # to the way, and to the goal along it [m]
-        self._back_to = -1  # the step of the way that the tool is led back to; -1: it is not
+        self._back_to = -1  # the place on the way that the tool is led back to; -1: it is not
         self._show: Show | None = None
         self._held: Array | None = None  # the goal `(7,)` while a tool that is stopped searches
         self._is_shown = False  # in this episode
