@@ -20,13 +20,14 @@ TASK = replace(
     observe_gravity=True,
     defaults={
         **EASY.defaults,
-        "steps": 9_000,
+        "steps": 7_000,
         "demos": 1,
         # all that the encoder has of the one scene: as long as it takes to fill the space about it
         "wander_steps": 600,
         "actor.guided": True,
         "actor.corrections": False,
         "learner.algorithm": "rlpd_bc",
+        "learner.agent.bc_initial_updates": 3_000,  # 18 transitions are soon known by heart
         "learner.encoder": "goal",
         # successes show other scenes
         "learner.pretrain.renew_at": (300, 1_000, 2_500),

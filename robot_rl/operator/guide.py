@@ -76,7 +76,7 @@ class GuideOptions:
     """A tool that is stopped on the way that it is shown taps around for the way on, the n-th time
     sqrt(n) times so far aside [m]: the goal may be seen wrong, and the demonstration was not exact.
     0: it does not."""
-    alone_episodes: int = 10
+    alone_episodes: int = 5
     """After so many successes in a row without any help there is none any more."""
 
 
