@@ -20,7 +20,7 @@ TASK = replace(
     observe_gravity=True,
     defaults={
         **EASY.defaults,
-        "steps": 7_000,
+        "steps": 9_000,
         "demos": 1,
         # all that the encoder has of the one scene: as long as it takes to fill the space about it
         "wander_steps": 600,
