@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from robot_rl.config import driver
 from robot_rl.config.guide_marks import GuideMarks, read_marks
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.assembly import EpisodeKey
 from robot_rl.env.observe import SIM_GOAL
 from robot_rl.env.robot import RobotEnv
 from robot_rl.operator.guide import Guide, GuideOperator, GuideOptions, moments_of
-from robot_rl.stream.episodes import REACTION_S, meant, newest_by_key
+from robot_rl.stream.episodes import meant, newest_by_key, said_late_s
 from robot_rl.stream.log import StepLog
 from robot_rl.types import PLACE, Array, ConfigError, SpaceSpec, Step
 
@@ -63,7 +62,9 @@ def demonstration_of(folder: RunFolder) -> Shown:
             " record one (--demos)"
         )
     ((key, episode),) = newest.items()
-    success = meant(episode.steps, REACTION_S if _needs_operator(folder) else 0.0)
+    task = folder.load_task()
+    late_s = max(said_late_s(task.half(backward)) for backward in (False, True))
+    success = meant(episode.steps, late_s)
     return Shown(str(EpisodeKey(*key)), episode.steps[: success.index + 1])
 
 
@@ -125,10 +126,3 @@ def open_guide(
         log.warning(warning)
     guide = Guide(marked_options(folder, shown, options), env.task, shown.steps, goal)
     return GuideOperator(guide, actions=env.space_spec.actions)
-
-
-def _needs_operator(folder: RunFolder) -> bool:
-    """Whether a person says who has succeeded, there or on the way back."""
-    task = folder.load_task()
-    judges = [task.reward, *([] if task.backward is None else [task.backward.reward])]
-    return any(driver("rewards", judge.name).needs_operator for judge in judges)

@@ -82,8 +82,12 @@ def acknowledges(env: RobotEnv, folder: RunFolder) -> bool:
 
     Else that needs somebody who looks at the arm.
     """
-    config = folder.read("actor", ActorConfig) if "actor" in folder.sections else ActorConfig()
-    return env.world is not None and config.acknowledge_faults
+    return env.world is not None and actor_config(folder).acknowledge_faults
+
+
+def actor_config(folder: RunFolder) -> ActorConfig:
+    """How the actor of a run works; of a recording, which has none, how it would."""
+    return folder.read("actor", ActorConfig) if "actor" in folder.sections else ActorConfig()
 
 
 def run_actor(run: str | Path) -> None:

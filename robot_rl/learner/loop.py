@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robot_rl.config import Task, driver
 from robot_rl.config.run_folder import DEMO_COUNTS, RunFolder
 from robot_rl.learner import checkpoint
 from robot_rl.learner.checkpoint import what_is_left
@@ -33,7 +32,7 @@ from robot_rl.links.upload import REQUEST_BYTES, Inbox
 from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
 from robot_rl.stream.compatibility import Hello, check
-from robot_rl.stream.episodes import REACTION_S, newest_episodes
+from robot_rl.stream.episodes import newest_episodes, said_late_s
 from robot_rl.types import Array, DivergedError, Step, StoppedError
 
 log = logging.getLogger(__name__)
@@ -66,13 +65,6 @@ def run_learner(run: str | Path) -> None:
             ) from error
         finally:
             learner.close()
-
-
-def said_late_s(task: Task) -> float:
-    """How much later [s] a task's judge says success than it is meant: a person needs a moment, a
-    program none.
-    """
-    return REACTION_S if driver("rewards", task.reward.name).needs_operator else 0.0
 
 
 class Learner:

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_rl.types import CORRECTS, Array, DataError
+from robot_rl.types import CORRECTS, Array, DataError, Provenance
+
+_CORRECTS = np.array([author in CORRECTS for author in Provenance])
+"""By the number of an author: a lookup, since every batch asks."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,6 @@ def follow(successor: Array, first: Array, length: int) -> tuple[Array, Array]:
 def taken_over(path: Array, successor: Array, provenance: Array) -> Array:
     """Which steps of paths `(n, B)` are the policy's, with an operator's behind them: bool `(n, B)`."""
     following = successor[path]
-    corrected = np.isin(provenance, [*CORRECTS])
-    taken: Array = corrected[np.maximum(following, 0)] & (following >= 0) & ~corrected[path]
+    is_corrected = _CORRECTS[provenance[np.maximum(following, 0)]]
+    taken: Array = is_corrected & (following >= 0) & ~_CORRECTS[provenance[path]]
     return taken

@@ -11,7 +11,7 @@ from robot_rl.actor.guiding import (
     require_guidable,
     with_marks,
 )
-from robot_rl.actor.loop import ActorConfig
+from robot_rl.actor.loop import actor_config
 from robot_rl.config.guide_marks import FOUND, forget_marks, write_marks
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.console.moments import Moment
@@ -35,8 +35,7 @@ class RunMoments:
         self.name, self._steps = self._shown
         self.count = len(self._steps)
         self._to_goal_m = np.linalg.norm(seen_from_goal(self._steps)[:, :3], axis=1)
-        config = folder.read("actor", ActorConfig) if "actor" in folder.sections else ActorConfig()
-        self._said = config.guide
+        self._said = actor_config(folder).guide
         self.in_force()
 
     def card(self, step: int) -> Card:

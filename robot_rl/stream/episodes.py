@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from robot_rl.config import Task, driver
 from robot_rl.types import BY_ITSELF, ActorStream, Mark, MarkKind, Provenance, RecordId, Step
 
 OUTCOMES = (MarkKind.SUCCESS, MarkKind.FAILURE, MarkKind.DENY)
@@ -248,6 +249,13 @@ def shown_successes(outcomes: Iterable[Step], first: int) -> list[Step]:
             )
             first += 1
     return shown
+
+
+def said_late_s(task: Task) -> float:
+    """How much later [s] a task's judge says success than it is meant: a person needs a moment, a
+    program none.
+    """
+    return REACTION_S if driver("rewards", task.reward.name).needs_operator else 0.0
 
 
 def meant(success: Sequence[Step], said_late_s: float) -> Step:

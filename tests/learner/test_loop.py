@@ -19,7 +19,7 @@ from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.learner import reports, tally
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
-from robot_rl.learner.loop import Learner, said_late_s
+from robot_rl.learner.loop import Learner
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.publishing import Publishing
@@ -33,7 +33,7 @@ from robot_rl.networks.policy import LivePolicy
 from robot_rl.runs.follow import Follower
 from robot_rl.stream import StepSender
 from robot_rl.stream.compatibility import Hello
-from robot_rl.stream.episodes import REACTION_S
+from robot_rl.stream.episodes import REACTION_S, said_late_s
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, LinkError, Mark, MarkKind, Provenance, SpaceSpec, Step, Use
 from tests import helpers
