@@ -80,6 +80,9 @@ class SimulatedRealSense:
         self.serial, self.size, self.rate_hz = serial, size, rate_hz
         self.frozen = self._stalled = False
         self.delay_s = 0.0
+        self.taken_t = dict[
+            int, float
+        ]()  # by number of the picture [s, monotonic clock]: the truth
         self.has_clock, self.error_s = (
             False,
             0.0,
@@ -151,16 +154,19 @@ class SimulatedRealSense:
             self._stop.wait(max(0.0, due - time.monotonic()))
 
     def _hand_over(self, number: int, picture: np.ndarray) -> None:
-        taken = 1e3 * time.time()
+        # in one go, like the kernel: a pause between the two would be no truth
+        reads = [(time.monotonic(), time.time(), time.monotonic()) for _ in range(3)]
+        taken_t, system_s, _ = min(reads, key=lambda read: read[2] - read[0])
+        self.taken_t[number] = taken_t
         frame = rs.software_video_frame()
         frame.pixels = picture
         frame.stride, frame.bpp = 3 * self.size[1], 3
-        frame.timestamp, frame.domain = taken, rs.timestamp_domain.system_time
+        frame.timestamp, frame.domain = 1e3 * system_s, rs.timestamp_domain.system_time
         if self.has_clock:
             frame.timestamp += 1e3 * self.error_s
             frame.domain = rs.timestamp_domain.global_time
             self.sensor.set_metadata(
-                rs.frame_metadata_value.frame_timestamp, round(1e6 * time.monotonic()) % 2**32
+                rs.frame_metadata_value.frame_timestamp, round(1e6 * taken_t) % 2**32
             )
         frame.frame_number, frame.profile = number, self._profile
         time.sleep(self.delay_s)  # exposure, transfer

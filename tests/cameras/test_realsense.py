@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -389,8 +390,9 @@ def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_f
     def told(frame, clock):
         if clock not in clocks:
             clocks.append(clock)
-        took.append((time.monotonic(), time_of(frame, clock)))
-        return took[-1][1]
+        arrived, said = time.monotonic(), time_of(frame, clock)
+        took.append((arrived, said, bench.device.taken_t[frame.get_frame_number()]))
+        return said
 
     def keeps_its_time() -> bool:
         """False if a busy machine let the camera be opened again: a clock that was just set says
@@ -402,23 +404,24 @@ def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_f
         bench.device.stall(True)
         bench.device.error_s = 0.0
         bench.device.stall(False)
-        camera = open_live(wrist("0001"), None)
-        # the way of the quickest of some, not of a first one that was held up
-        wait_until(lambda: len(took) > 5)
-        for step in (3600.0, -7200.0, 0.3, -0.3):
-            ahead[0] += step
-            bench.device.error_s = -0.5 * step  # global time is still halfway between the two
-            since = len(took)
-            wait_until(lambda since=since: len(took) > since + 12)
-            ages = [arrived - taken for arrived, taken in took[since + 2 :]]
-            stale = read_or_why(camera)
-            if len(clocks) > 1:
-                break
-            assert min(ages) >= 0.045 and np.median(ages) < 0.15, (
-                f"after the clock was set by {step} s: {ages}"
-            )
-            assert not stale
-        camera.close()
+        with closing(open_live(wrist("0001"), None)) as camera:
+            # the way of the quickest of some, not of a first one that was held up
+            wait_until(lambda: len(took) > 5)
+            for step in (3600.0, -7200.0, 0.3, -0.3):
+                ahead[0] += step
+                bench.device.error_s = -0.5 * step  # global time is still halfway between the two
+                since = len(took)
+                wait_until(lambda since=since: len(took) > since + 12)
+                wait_until(lambda: not read_or_why(camera))
+                if len(clocks) > 1:
+                    return False
+                # one that a busy machine held up for as long as the step could be from before it
+                errors = [said - taken for arrived, said, taken in took[since + 2 :]
+                          if arrived - taken < 0.25]  # fmt: skip
+                assert max(errors, default=0.0) < 0.005, (
+                    f"called too fresh after {step} s: {errors}"
+                )
+                assert not errors or abs(np.median(errors)) < 0.1, f"after {step} s: {errors}"
         return len(clocks) == 1
 
     monkeypatch.setattr(realsense, "_time_of", told)
