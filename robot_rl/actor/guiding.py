@@ -116,11 +116,15 @@ def open_guide(
     env: RobotEnv,
     goal: Callable[[], Array | None],
     options: GuideOptions,
+    *,
+    sees_goal: bool,
 ) -> GuideOperator:
     """The guide along the run's newest demonstration; the moments are those of the options, else
-    those that a person has marked, else found. Raises ConfigError if there is no demonstration or
-    the moments do not fit it, DataError for marks or a log that are damaged.
+    those that a person has marked, else found. `sees_goal`: the policy's encoder predicts the goal.
+    Raises ConfigError if it cannot lead here, if there is no demonstration or the moments do not fit
+    it, DataError for marks or a log that are damaged.
     """
+    require_guidable(env.space_spec, sees_goal=sees_goal)
     shown = demonstration_of(folder)
     if warning := marks_of(folder, shown.name)[1]:
         log.warning(warning)

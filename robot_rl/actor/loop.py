@@ -30,7 +30,7 @@ from robot_rl.machine.small_files import JsonLines
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
 from robot_rl.operator.annotations import OperatorMarks, truncated
-from robot_rl.operator.guide import GuideOptions
+from robot_rl.operator.guide import GuideOperator, GuideOptions
 from robot_rl.operator.intervention import open_intervention
 from robot_rl.operator.pause import PauseGate
 from robot_rl.stream import StepSender
@@ -173,12 +173,12 @@ class Actor:
             desk=self._desk,
             gate=self._gate,
             marks=self._marks,
-            guide=(
-                open_guide(folder, self._env, self._goal, self._config.guide)
-                if self._config.guided
-                else None
-            ),
+            guide=self._open_guide(folder) if self._config.guided else None,
         )
+
+    def _open_guide(self, folder: RunFolder) -> GuideOperator:
+        sees_goal = self._policy.spec.goal_size > 0
+        return open_guide(folder, self._env, self._goal, self._config.guide, sees_goal=sees_goal)
 
     def run(self) -> None:
         """Episode after episode: act, let the operator correct, send, until the run has its steps.

@@ -30,11 +30,21 @@ def folder(tmp_path, monkeypatch) -> RunFolder:
 
 def moments(folder: RunFolder, options: GuideOptions = GuideOptions()) -> tuple[int, int]:  # noqa: B008
     """The steps that the guide of the run goes by."""
-    env: Any = SimpleNamespace(
-        task=folder.load_task(), space_spec=SimpleNamespace(actions=folder.spaces().actions)
-    )
-    device = open_guide(folder, env, lambda: None, options).device
+    device = opened(folder, options).device
     return moments_of(demonstration_of(folder).steps, device._options)
+
+
+def opened(folder: RunFolder, options: GuideOptions, sees_goal: bool = True) -> Any:
+    env: Any = SimpleNamespace(task=folder.load_task(), space_spec=folder.spaces())
+    return open_guide(folder, env, lambda: None, options, sees_goal=sees_goal)
+
+
+def test_a_guide_that_a_resumed_run_asks_for_has_to_know_where_the_goal_is(tmp_path):
+    """What `train` refuses before it begins; and "auto" may have taken another encoder since."""
+    blind = guided_run(tmp_path / "blind", obs="pixels")
+    opened(blind, GuideOptions())
+    with pytest.raises(ConfigError, match="nothing says where the goal is: take an encoder"):
+        opened(blind, GuideOptions(), sees_goal=False)
 
 
 def mark(folder: RunFolder, safe: int = -1, contact: int = -1) -> GuideMarks:

@@ -2,7 +2,7 @@
 
 import copy
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from robot_rl.learner.batches import SamplingPlan as SamplingPlan
+from robot_rl.learner.compilation import Captured
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.types import Array, ConfigError, DataError
 
 Batch = Mapping[str, Tensor]
+LearnFn = Callable[[Batch, bool], dict[str, Tensor]]
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -100,12 +102,25 @@ class BaseAgent:
         self.average = self.modules["average"] = frozen_copy(self.policy)
         self.averaged, self.averages = averaged(self.policy, self.average)
         self.optimizers: dict[str, torch.optim.Optimizer] = {
-            f"{name}_optimizer": torch.optim.Adam(trained, config.learning_rate, fused=True)
+            f"{name}_optimizer": self.adam(trained)
             for name, module in self.modules.items()
             if (trained := [p for p in module.parameters() if p.requires_grad])
         }
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.updates = 0
+        self._captured: list[Captured] = []
+
+    def adam(self, trained: Iterable[Tensor]) -> torch.optim.Adam:
+        """An optimiser of these parameters, at the config's rate."""
+        rate, on_gpu = self.config.learning_rate, self.device.type == "cuda"
+        return torch.optim.Adam(trained, rate, fused=True, capturable=on_gpu)
+
+    def captured(self, learn: LearnFn) -> LearnFn:
+        """`learn(batch, turn)` as it is on a CPU, in one launch on a GPU (`Captured`)."""
+        if self.device.type != "cuda":
+            return learn
+        self._captured.append(Captured(learn, self.generator))
+        return self._captured[-1]
 
     def networks(self) -> dict[str, nn.Module]:
         """Further networks by name, made behind the policy. None, if not said."""
@@ -218,6 +233,8 @@ class BaseAgent:
                     moments.setdefault(int(i), {})[moment] = value.clone()
                 optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
             self.updates = int(state["updates"])
+            for recorded in self._captured:
+                recorded.forget()  # the optimisers have other tensors now
         except (KeyError, RuntimeError) as error:
             raise DataError(
                 f"this checkpoint was made with other networks than this run's: {error}"

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor
 
 from robot_rl.learner.agents._hand import misses
-from robot_rl.learner.agents._parts import AgentConfig, BaseAgent, Batch, SamplingPlan, features
+from robot_rl.learner.agents._parts import (
+    AgentConfig,
+    BaseAgent,
+    Batch,
+    LearnFn,
+    SamplingPlan,
+    features,
+)
 from robot_rl.learner.compilation import Compiled
 from robot_rl.networks.actor_head import LOG_STD_MIN
 from robot_rl.networks.policy import PolicySpec
@@ -62,10 +69,9 @@ class Agent(BaseAgent):
             for head in (self.policy.head, self.average.head):
                 head.output.weight[numbers:] = 0.0
                 head.output.bias[numbers:] = LOG_STD_MIN
-        self.optimizers = {
-            "optimizer": torch.optim.Adam(self.averaged, config.learning_rate, fused=True)
-        }
+        self.optimizers = {"optimizer": self.adam(self.averaged)}
         self._loss_fn: Callable[[Batch], Tensor] = self.loss
+        self._learn_fn: LearnFn = self.learn
 
     @property
     def plan(self) -> SamplingPlan:
@@ -73,8 +79,10 @@ class Agent(BaseAgent):
         return SamplingPlan(self.config.batch_size, demo_fraction=1.0)
 
     def compile(self) -> None:
-        """Compile the loss when it is first called; without a working compiler it stays as it is."""
-        self._loss_fn = Compiled(self.loss)
+        """Compile the loss when it is first called; without a working compiler it stays as it is.
+        On a GPU an update is recorded, too.
+        """
+        self._loss_fn, self._learn_fn = Compiled(self.loss), self.captured(self.learn)
 
     def loss(self, batch: Batch) -> Tensor:
         """`mean |tanh mu(s) - a|^2` over what the operator did: the BC term of RLPD (arXiv
@@ -85,9 +93,13 @@ class Agent(BaseAgent):
 
     def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
         """One step of regression."""
+        self.updates += 1
+        return self._learn_fn(batch, True)
+
+    def learn(self, batch: Batch, acts: bool) -> dict[str, Tensor]:
+        """The update itself, which reads nothing but tensors; it is always the actor's turn."""
         loss = self.step("optimizer", self._loss_fn(batch))
         self.follow_average()
-        self.updates += 1
         return {"bc_loss": loss}
 
     @torch.no_grad()

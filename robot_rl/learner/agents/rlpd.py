@@ -22,6 +22,7 @@ from robot_rl.learner.agents._parts import (
     AgentConfig,
     BaseAgent,
     Batch,
+    LearnFn,
     SamplingPlan,
     features,
     frozen_copy,
@@ -201,16 +202,17 @@ class Agent(BaseAgent):
             self.log_choice_temperature = start.log().requires_grad_()
             self._temperatures["log_choice_temperature"] = self.log_choice_temperature
         # one optimiser per loss, each over what that loss trains and nothing else
-        rate, head = config.learning_rate, self.policy.head.parameters()
         self.optimizers = {
-            "critic_optimizer": torch.optim.Adam(self._trained, rate, fused=True),
-            "actor_optimizer": torch.optim.Adam(head, rate, fused=True),
-            "temperature_optimizer": torch.optim.Adam([*self._temperatures.values()], rate),
+            "critic_optimizer": self.adam(self._trained),
+            "actor_optimizer": self.adam(self.policy.head.parameters()),
+            "temperature_optimizer": self.adam(self._temperatures.values()),
         }
         if self.policy.hand is not None:
             self.target_hand = self.modules["target_hand"] = frozen_copy(self.policy.hand)
-            own = self.policy.hand.parameters()
-            self.optimizers["hand_optimizer"] = torch.optim.Adam(own, rate, fused=True)
+            self.optimizers["hand_optimizer"] = self.adam(self.policy.hand.parameters())
+        self._bc_weight = torch.zeros((), device=self.device)
+        self._learn_fn: LearnFn = self.learn
+        self._clone_fn: LearnFn = self.clone
         self._target_fn: Callable[..., Tensor] = self.critic_target
         self._critic_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.critic_loss
         self._actor_fn: Callable[..., tuple[Tensor, ...]] = self.actor_loss
@@ -237,11 +239,12 @@ class Agent(BaseAgent):
 
     def compile(self) -> None:
         """Compile the three equations when they are first called; without a working compiler they
-        stay as they are.
+        stay as they are. On a GPU an update of them is recorded, too.
         """
         self._target_fn = Compiled(self.critic_target)
         self._critic_fn = Compiled(self.critic_loss)
         self._actor_fn = Compiled(self.actor_loss)
+        self._learn_fn, self._clone_fn = self.captured(self.learn), self.captured(self.clone)
 
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
         """`y = R + discount^m (1 - terminated) sum_d pi(d|s') min_i Q'_i(s', a', d)` over the
@@ -308,6 +311,12 @@ class Agent(BaseAgent):
         """One step of the critics, and of actor and temperature if it is their turn. Returns
         metrics as tensors.
         """
+        self.updates += 1
+        self._bc_weight.fill_(self.config.bc_weight_at(env_steps, self.alone))
+        return self._learn_fn(batch, self.updates % self.config.actor_period == 0)
+
+    def learn(self, batch: Batch, acts: bool) -> dict[str, Tensor]:
+        """The update itself, which reads nothing but tensors; `acts`: it is the actor's turn."""
         # critics: a target from a random subset of the target critics, without replacement
         members = torch.randperm(self.config.critics, generator=self.generator, device=self.device)
         with torch.no_grad():
@@ -325,18 +334,11 @@ class Agent(BaseAgent):
         }
         if self.policy.hand is not None:
             metrics |= self._update_hand(features, batch)
-        self.updates += 1
-        if self.updates % self.config.actor_period == 0:
-            bc_weight = self.config.bc_weight_at(env_steps, self.alone)
-            metrics |= self._update_actor(features, batch, q_data, bc_weight)
-        return metrics
+        return metrics | (self._update_actor(features, batch, q_data) if acts else {})
 
-    def _update_actor(
-        self, features: Tensor, batch: Batch, q_data: Tensor, bc_weight: float
-    ) -> dict[str, Tensor]:
-        weight = torch.tensor(bc_weight, device=self.device)
+    def _update_actor(self, features: Tensor, batch: Batch, q_data: Tensor) -> dict[str, Tensor]:
         loss, log_prob, bc, *spread = self._actor_fn(
-            features, batch, q_data, self._noise(batch), weight
+            features, batch, q_data, self._noise(batch), self._bc_weight
         )
         self.step("actor_optimizer", loss)
         self.follow_average()
@@ -369,12 +371,17 @@ class Agent(BaseAgent):
         """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement
         and any average.
         """
+        return self._clone_fn(batch, True)
+
+    def clone(self, batch: Batch, acts: bool) -> dict[str, Tensor]:
+        """The step itself; it is always the actor's turn."""
         with torch.no_grad():
             features = self.features(batch)
         mean, _, log_choices = self.policy.head.distributions(features)
         loss = misses(self.policy, mean, log_choices, batch).mean()
         self.step("actor_optimizer", loss)
-        self.begin_average()
+        with torch.no_grad():
+            torch._foreach_copy_(self.averages, self.averaged)
         return {"bc_loss": loss.detach()}
 
     @torch.no_grad()

@@ -100,7 +100,7 @@ def test_the_actor_raises_the_choices_that_the_critics_prefer() -> None:
         agent.critics.weights()["b2"][..., 2] += 1.0
         before = agent.policy.head.distributions(features)[2]
     for _ in range(20):
-        agent._update_actor(features, batch, torch.zeros(B), bc_weight=0.0)
+        agent._update_actor(features, batch, torch.zeros(B))
     after = agent.policy.head.distributions(features)[2]
     assert before is not None and after is not None
     assert bool((after[:, 2].exp() > 2 * before[:, 2].exp()).all())
