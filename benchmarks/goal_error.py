@@ -1,6 +1,6 @@
 """How far off a run's encoder sees the goal where it counts: in its demonstrations, in its newest
 own successes, and in the demonstrations of other runs (another light, a camera put back askew).
-What it tells: docs/learning.md.
+What it tells: docs/sight.md.
 
 .venv/bin/python benchmarks/goal_error.py RUN [OTHER_RUN ...]
 """

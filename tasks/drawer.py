@@ -69,7 +69,7 @@ TASK = Task(
     ),
     defaults={
         "steps": 11_000,
-        # With twenty scenes `auto` cannot tell yet, and later ones show it (docs/learning.md)
+        # With twenty scenes `auto` cannot tell yet, and later ones show it (docs/seeing.md)
         "learner.encoder": "goal",
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,

@@ -1,4 +1,6 @@
-"""The pages of docs/ and the README: each command that stands there is one that the program takes."""
+"""The pages of docs/ and the README: each command that stands there is one that the program takes,
+and each link leads somewhere.
+"""
 
 import functools
 import re
@@ -67,6 +69,38 @@ def takes(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[str]], None]:
             verbs.call(words[0], list(words[1:]))
 
     return check
+
+
+def anchors(page: Path) -> set[str]:
+    """Where a link may lead to on a page: its headings, as GitHub names them."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", page.read_text())
+    found: dict[str, int] = {}
+    for title in re.findall(r"(?m)^#+ (.*)$", text):
+        name = re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+        found[name] = found.get(name, -1) + 1
+    return {f"{name}-{i}" if i else name for name, last in found.items() for i in range(last + 1)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_link_of_a_page_leads_somewhere(page: Path) -> None:
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", page.read_text())
+    wrong = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue  # of another place
+        name, _, anchor = link.partition("#")
+        goal = (page.parent / name).resolve() if name else page
+        if not goal.exists() or (anchor and anchor not in anchors(goal)):
+            wrong.append(link)
+    assert not wrong
+
+
+def test_each_page_that_a_file_of_code_names_is_there() -> None:
+    files = [
+        f for d in ("robot_rl", "tasks", "benchmarks", "tests") for f in (ROOT / d).rglob("*.py")
+    ]
+    named = {page for f in files for page in re.findall(r"docs/\w+\.md", f.read_text())}
+    assert named and not [page for page in sorted(named) if not (ROOT / page).exists()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

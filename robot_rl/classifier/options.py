@@ -61,7 +61,7 @@ class ClassifierConfig:
     trunk: Literal["small", "resnet10", "encoder"] = "small"
     """A small network of its own, trained with it; or, frozen, a ResNet-10 or a run's encoder."""
     resnet10_weights: str = ""
-    """File of the ResNet-10's weights (docs/learning.md)."""
+    """File of the ResNet-10's weights (docs/seeing.md)."""
     encoder: str = ""
     """The run whose encoder it is."""
     frames: int = 3
@@ -92,7 +92,7 @@ class ClassifierConfig:
         if (self.trunk == "resnet10") != bool(self.resnet10_weights):
             raise ConfigError(
                 "trunk resnet10 and resnet10_weights belong together: name the file of its weights"
-                " (docs/learning.md), or take trunk small"
+                " (docs/seeing.md), or take trunk small"
             )
         if (self.trunk == "encoder") != bool(self.encoder):
             raise ConfigError(

@@ -26,7 +26,7 @@ class LearnerConfig:
     Attributes:
         algorithm: "rlpd"; "bc", behaviour cloning of the demonstrations without any step of its
             own; "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
-            (docs/learning.md).
+            (docs/algorithms.md).
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.
         pretrain: of the encoders "goal" and "goal_points", on the demonstrations.
@@ -37,11 +37,11 @@ class LearnerConfig:
             sees places in the picture: for tasks where a millimetre counts. "resnet10" is HIL-SERL's: a
             frozen trunk, whose maps are cached, and readouts that the critics' loss trains. A
             torch.nn.Module of your own is a file ./encoders/NAME.py, or
-            module:package.module:ClassName (docs/learning.md).
+            module:package.module:ClassName (docs/seeing.md).
         encoder_weights: a local file with the published weights of the ResNet-10.
         cameras: of the task's, those that the policy sees through; all, if none is named. A camera at
             the hand shows the goal from the tool, wherever on the bench both are: of one scene, or
-            few, more can be learnt through it alone (docs/learning.md).
+            few, more can be learnt through it alone (docs/seeing.md).
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of
             them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
@@ -129,7 +129,7 @@ def agent_config(algorithm: str, options: Any) -> AgentConfig:
     if not (isinstance(config, type) and issubclass(config, AgentConfig)):
         raise ConfigError(
             f"{AGENTS}/{algorithm} holds no dataclass `Config(AgentConfig)` of its options"
-            " (docs/learning.md)"
+            " (docs/algorithms.md)"
         )
     if type(options) is config:
         return options

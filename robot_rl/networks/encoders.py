@@ -96,7 +96,7 @@ class KeyPoints(SmallMaps):
     A map of scores per point, its softmax over all places, and the mean place under that (the spatial
     softmax of Levine et al., arXiv 1504.00702, section 5.1); how sharp it is, too, which says whether
     the thing is there. What moves in the picture moves its number by as much, wherever it is: few
-    scenes are enough to learn that, and leave little to learn by heart (figures: docs/learning.md).
+    scenes are enough to learn that, and leave little to learn by heart (figures: docs/sight.md).
     """
 
     def __init__(self, image_size: tuple[int, int], features: int):

@@ -102,7 +102,7 @@ def load_weights(trunk: nn.Module, path: Path) -> None:
     PyTorch.
 
     Names may be those of helper2424/resnet10 (any revision) or of SERL's flax parameters joined by
-    "/" (docs/ learning.md converts its pickle, which is never opened here). Raises ConfigError if
+    "/" (docs/seeing.md converts its pickle, which is never opened here). Raises ConfigError if
     there is no such file, or if a tensor is missing or of another shape; tensors of a classifier's
     head are passed over.
     """
@@ -144,10 +144,10 @@ def _read(path: Path) -> Mapping[str, Tensor]:
         raise ConfigError(
             f"there is no file {path} with the weights of the ResNet-10; download model.safetensors"
             " of helper2424/resnet10 from the Hugging Face hub, or convert SERL's"
-            " resnet10_params.pkl (docs/learning.md)"
+            " resnet10_params.pkl (docs/seeing.md)"
         )
     if path.suffix == ".pkl":
-        raise ConfigError(f"{path} is a pickle, which can execute anything and is never opened here; docs/learning.md "
+        raise ConfigError(f"{path} is a pickle, which can execute anything and is never opened here; docs/seeing.md "
                           "says how to convert it to .safetensors where you trust it")  # fmt: skip
     try:
         if path.suffix == ".safetensors":

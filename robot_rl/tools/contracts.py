@@ -71,7 +71,7 @@ def check_driver(kind: str, name: str, options: Mapping[str, Any]) -> list[Findi
         from robot_rl.learner import contracts  # loads torch
 
         wrong = [*getattr(contracts, LEARNT[kind])(name)]
-        advice = "docs/learning.md says what an algorithm and an encoder offer"
+        advice = "docs/algorithms.md and docs/seeing.md say what an algorithm and an encoder offer"
         return [Finding(part, "contract", False, each, advice) for each in wrong] or [
             Finding(part, "contract", True, "as it says")
         ]

@@ -31,7 +31,7 @@ def test_the_documented_example_is_short_keeps_the_contract_and_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = EXAMPLE.read_text()
-    assert text in (EXAMPLE.parents[2] / "learning.md").read_text()
+    assert text in (EXAMPLE.parents[2] / "seeing.md").read_text()
     assert sum(bool(line) for line in text.splitlines()) <= 25
     place("thumbnail", text, tmp_path, monkeypatch)
     assert list(check_encoder("thumbnail")) == []

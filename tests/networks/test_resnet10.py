@@ -18,7 +18,7 @@ from robot_rl.networks import resnet10
 from robot_rl.networks.resnet10 import CHANNELS, MEAN, STD, ResNet10, load_weights, pad_same
 from robot_rl.types import ConfigError
 
-DOCS = Path(__file__).parents[2] / "docs" / "learning.md"
+DOCS = Path(__file__).parents[2] / "docs" / "seeing.md"
 Weights = dict[str, Tensor]
 
 
@@ -189,7 +189,7 @@ def test_a_file_that_cannot_be_read_says_what_to_do(
 
 
 def test_the_documented_conversion_makes_a_file_that_fits(tmp_path: Path) -> None:
-    """The lines of docs/learning.md, run on a pickle of nested arrays as flax leaves them."""
+    """The lines of docs/seeing.md, run on a pickle of nested arrays as flax leaves them."""
     import pickle
 
     tree: dict = {}

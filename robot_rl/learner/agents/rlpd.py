@@ -67,7 +67,7 @@ class Config(AgentConfig):
             where a peg has 0.5 mm of air.
         log_std_max: of the policy's noise in each state. The entropy is one of all states together:
             where critics tell nothing apart the policy pays it, up to full deflection at random. In
-            contact that helps, 150 steps before a reward it does not (docs/learning.md).
+            contact that helps, 150 steps before a reward it does not (docs/long_tasks.md).
         backup_entropy: no entropy in the critic's target, as RLPD for sparse rewards, and HIL-SERL.
         actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20;
             HIL-SERL: 2.
@@ -82,7 +82,7 @@ class Config(AgentConfig):
         bc_while_helped: of the BC term, the least while the policy needs help: it falls to zero with
             the share of the newest 20 own episodes that succeed without help, whatever the step.
             Where it is 0 a policy that cannot do a long task yet forgets at `bc_decay_steps` what
-            it could (docs/learning.md).
+            it could (docs/long_tasks.md).
         bc_initial_updates: regression of the actor on the demonstrations before the first
             environment step. 0 for learning from a random policy.
         hand: what moves grippers. "joint": policy and critics. "separate": HIL-SERL's DQN of the
@@ -91,7 +91,7 @@ class Config(AgentConfig):
             any logged reward. HIL-SERL, LeRobot: 0.02; success is 1.
         target_entropy_per_choice: of each gripper's choice, as a share of log 3, the most there is.
             0.01: one order in 750 steps that the critics did not ask for. With 0.1, one in 50, a
-            hand let go of what it carried as soon as its temperature had risen (docs/learning.md);
+            hand let go of what it carried as soon as its temperature had risen (docs/long_tasks.md);
             SAC for discrete actions has 0.98 (arXiv 1910.07207).
     """
 

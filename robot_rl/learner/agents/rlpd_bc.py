@@ -4,7 +4,7 @@ for the first minutes of a run, for few demonstrations, for a policy that is to 
 The same equations with other values. Before the first step the policy is fitted to the
 demonstrations, the BC term has ten times the weight and stays, and the noise is a tenth: where a
 copy is nearly right, RLPD's own noise of 0.2 of the action's range is what keeps a peg out of a
-hole. How it compares: docs/learning.md.
+hole. How it compares: docs/algorithms.md.
 """
 
 from dataclasses import dataclass
