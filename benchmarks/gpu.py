@@ -40,6 +40,8 @@ class Sizes:
     replay_steps: int = 2_000
     only: tuple[str, ...] = ()
     """Cases, by the first column; all, if none is named."""
+    ways: tuple[str, ...] = ()
+    """By the second column. What the others are compared with is the first of them."""
     json: bool = False
 
 
@@ -120,13 +122,14 @@ def measure(sizes: Sizes) -> list[dict[str, object]]:
         them = {
             name: Way(case, *how(case.learner), sizes.replay_steps)
             for name, how in ways(torch.cuda.is_available()).items()
+            if not sizes.ways or name in sizes.ways
         }
         first = {name: way.seconds(20) * 20 for name, way in them.items()}  # compiles, records
         rounds = [{n: way.seconds(sizes.updates) for n, way in them.items()}
                   for _ in range(sizes.rounds)]  # fmt: skip
         for name, way in them.items():
             per_s = sorted(1.0 / taken[name] for taken in rounds)
-            times = median(taken["cpu"] / taken[name] for taken in rounds)
+            times = median(next(iter(taken.values())) / taken[name] for taken in rounds)
             rows.append({
                 "case": case.name, "way": name, "updates_per_s": round(median(per_s), 1),
                 "least": round(per_s[0], 1), "most": round(per_s[-1], 1), "x": round(times, 2),
@@ -141,7 +144,7 @@ def main(sizes: Sizes) -> None:
     on_gpu = torch.cuda.is_available()
     print(torch.cuda.get_device_name() if on_gpu else "no GPU here: the CPU alone")
     print("torch", torch.__version__)
-    print("case | way | updates/s | least | most | times the CPU's | a batch [ms] | first 20 [s]")
+    print("case | way | updates/s | least | most | times the first | a batch [ms] | first 20 [s]")
     rows = measure(sizes)
     if sizes.json:
         print(dumps(rows))
