@@ -47,7 +47,7 @@ train: $(VENV)/.installed $(VENV)/.law gl
 # Without root, the tests that draw, open a RealSense, need a display or a browser are skipped and name the command.
 test: $(VENV)/.installed-dev $(VENV)/.law
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display browser; fi
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 40 $(ARGS)
 
 test-fast: $(VENV)/.installed-dev $(VENV)/.law
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
