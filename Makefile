@@ -11,6 +11,7 @@
 #   make walkthrough            the commands of docs/franka.md, as they stand there, on the simulated FR3
 #   make cross-check            the Franka driver against a simulated robot that nobody here wrote
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
+#   make bench-learner          a learner's update, beside others' (make bench-peers installs those)
 #   make tasks                  every task from pixels, 20 to 60 minutes each; docs/tasks.md; ARGS="--tasks drawer --seeds 0 1"
 #   make browser                Chromium, for the tests of the console's page; without root, how to get it
 #   make check                  linter, formatter, type checker
@@ -21,7 +22,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-fast soak soak-targets soak-deaths walkthrough cross-check bench-data bench-peers tasks check wheel clean install piece-by-piece gl usb display browser
+.PHONY: train test test-fast soak soak-targets soak-deaths walkthrough cross-check bench-data bench-learner bench-peers tasks check wheel clean install piece-by-piece gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -65,6 +66,9 @@ walkthrough: $(VENV)/.installed-dev $(VENV)/.law
 
 bench-data: $(VENV)/.installed $(VENV)/.law
 	$(BIN)/python benchmarks/data.py $(ARGS)
+
+bench-learner: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.learner $(ARGS)
 
 tasks: $(VENV)/.installed $(VENV)/.law gl
 	$(BIN)/python -m benchmarks.tasks $(ARGS)
