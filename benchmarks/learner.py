@@ -203,7 +203,7 @@ def lines(results: Mapping[Case, Timing]) -> list[Line]:
         rows.append(
             Line(
                 critics=case.critics,
-                threads="1" if case.threads == 1 else "default",
+                threads="1" if case.threads == 1 else "all",
                 kind=case.kind,
                 name=NAMES[case.kind],
                 ms=1e3 * median,

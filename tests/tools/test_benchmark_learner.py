@@ -31,12 +31,12 @@ def test_rows_say_milliseconds_spread_and_how_ours_compares() -> None:
     }
     rows = {(row.kind, row.threads): row for row in lines(results)}
     assert [(row.kind, row.threads) for row in lines(results)] == [
-        ("ours", "1"), ("ours_alike", "1"), ("sb3", "1"), ("sbx", "1"), ("sb3", "default"),
+        ("ours", "1"), ("ours_alike", "1"), ("sb3", "1"), ("sbx", "1"), ("sb3", "all"),
     ]  # fmt: skip
     row = rows["sb3", "1"]
     assert (row.ms, row.low_ms, row.high_ms, row.cpu_ms) == pytest.approx((8.0, 6.0, 60.0, 6.0))
     assert (row.per_s, row.alike, row.ours) == pytest.approx((125.0, 2.0, 3.0))
-    both = rows["sb3", "default"]  # there is no row of ours with as many threads
+    both = rows["sb3", "all"]  # there is no row of ours with as many threads
     assert math.isnan(both.alike)
     assert both.ours == pytest.approx(2.0)
     assert table(lines(results), {"cores": 2}).row_count == 5
