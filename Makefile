@@ -22,7 +22,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-fast soak soak-targets soak-deaths walkthrough cross-check bench-data bench-peers gpu-check tasks check wheel clean install piece-by-piece gl usb display browser
+.PHONY: train test test-fast soak soak-targets soak-deaths walkthrough cross-check bench-data bench-learner bench-peers gpu-check tasks check wheel clean install piece-by-piece gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
