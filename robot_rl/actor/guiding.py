@@ -10,8 +10,10 @@ from typing import NamedTuple
 from robot_rl.config.guide_marks import GuideMarks, read_marks
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.assembly import EpisodeKey
+from robot_rl.dataset.counts import EPISODES, guided_steps
 from robot_rl.env.observe import SIM_GOAL
 from robot_rl.env.robot import RobotEnv
+from robot_rl.machine.small_files import read_lines
 from robot_rl.operator.guide import Guide, GuideOperator, GuideOptions, moments_of
 from robot_rl.stream.episodes import meant, newest_by_key, said_late_s
 from robot_rl.stream.log import StepLog
@@ -121,6 +123,7 @@ def open_guide(
 ) -> GuideOperator:
     """The guide along the run's newest demonstration; the moments are those of the options, else
     those that a person has marked, else found. `sees_goal`: the policy's encoder predicts the goal.
+    What the run's episodes say of how often it was needed counts.
     Raises ConfigError if it cannot lead here, if there is no demonstration or the moments do not fit
     it, DataError for marks or a log that are damaged.
     """
@@ -129,4 +132,6 @@ def open_guide(
     if warning := marks_of(folder, shown.name)[1]:
         log.warning(warning)
     guide = Guide(marked_options(folder, shown, options), env.task, shown.steps, goal)
+    for row in read_lines(folder.episodes_file, EPISODES):  # of a run that is resumed
+        guide.count(bool(row["success"]), guided_steps(row) > 0)
     return GuideOperator(guide, actions=env.space_spec.actions)

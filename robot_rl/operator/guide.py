@@ -256,7 +256,11 @@ class Guide(interfaces.Teleop):
         """After some successes in a row without any help there is no more."""
         if success and self._show is not None:
             self._end_show(success=True)
-        self._alone = self._alone + 1 if success and not self._helped else 0
+        self.count(success, self._helped > 0)
+
+    def count(self, success: bool, helped: bool) -> None:
+        """An episode has ended, this one or one before the run was stopped and resumed."""
+        self._alone = self._alone + 1 if success and not helped else 0
         self.is_over |= self._alone >= self._options.alone_episodes
 
     def read(self, arms: Sequence[ArmState]) -> TeleopEvent:

@@ -2,6 +2,7 @@
 what is found; marks are of one demonstration.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +52,16 @@ def mark(folder: RunFolder, safe: int = -1, contact: int = -1) -> GuideMarks:
     marks = GuideMarks(demonstration_of(folder).name, safe, contact)
     write_marks(folder.guide_file, marks)
     return marks
+
+
+@pytest.mark.parametrize(("guided", "over"), [((0, 0, 0, 0, 0), True), ((0, 0, 9, 0, 0), False)])
+def test_a_resumed_run_goes_on_counting_the_successes_without_help(folder, guided, over):
+    for episode, steps in enumerate(guided):
+        row = {"success": True, "guided_steps": steps, "env_steps": episode}
+        row |= {"steps": 9, "human_steps": 0, "segments": 0}
+        with folder.episodes_file.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    assert opened(folder, GuideOptions()).device.is_over == over
 
 
 def test_marks_are_read_as_they_were_written_and_forgotten(folder):
