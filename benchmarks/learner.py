@@ -42,6 +42,8 @@ ONE_THREAD = {
     "MKL_NUM_THREADS": "1",
     "PJRT_NPROC": "1",  # of JAX
 }
+AS_A_RUN = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""What our learner's process has (`cli/runs.py`): threads that wait do not spin."""
 QUIET = {"RL_LOGGING_LEVEL": "ERROR", "JAX_PLATFORMS": "cpu"}
 
 
@@ -176,8 +178,9 @@ def measure(
 
 def learner(case: Case, call: int) -> Other:
     """The process of a case (`updates.py`)."""
-    python = sys.executable if case.kind.startswith("ours") else PEERS
-    environment = QUIET | (ONE_THREAD if case.threads == 1 else {})
+    is_ours = case.kind.startswith("ours")
+    python = sys.executable if is_ours else PEERS
+    environment = QUIET | (ONE_THREAD if case.threads == 1 else {}) | (AS_A_RUN if is_ours else {})
     return Other(
         "updates.py", case.kind, case.critics, call, python=python, environment=environment
     )
