@@ -122,7 +122,7 @@ def rows(options: Options) -> Iterator[Row]:
 
 def line(row: Row) -> str:
     """A row in Markdown."""
-    errors = (f"{place:.1f} mm, {turn:.1f}" for place, turn in row.errors)
+    errors = (f"{mm:.1f} mm, {deg:.1f} deg" if mm == mm else "-" for mm, deg in row.errors)
     told = [", ".join(row.cameras), row.encoder, f"{row.frames:,}", f"{row.seconds:.0f}", *errors]
     return f"| {' | '.join(told)} |"
 
