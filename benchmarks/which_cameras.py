@@ -108,14 +108,16 @@ def rows(options: Options) -> Iterator[Row]:
     folder = RunFolder(options.run)
     learner = config.from_json(LearnerConfig, folder.section("learner"))
     space = folder.spaces()
-    every = PolicySpec.from_space(space, "goal", camera_features=64).cameras
-    for chosen in choices(options, every):
+    every = PolicySpec.from_space(space, "goal", camera_features=64)
+    shown = demonstrations(folder, every)
+    for chosen in choices(options, every.cameras):
+        frames = replace(shown, images={name: shown.images[name] for name in chosen})
         for encoder in options.encoders:
             features = encoder_info(encoder).features
             spec = PolicySpec.from_space(space, encoder, chosen, camera_features=features)
             if not spec.goal_size:
                 raise ConfigError(f"the encoder {encoder} predicts no goal")
-            begun, frames = time.monotonic(), demonstrations(folder, spec)
+            begun = time.monotonic()
             errors = measured(frames, spec, learner, options)
             yield Row(chosen, encoder, len(frames.goals), time.monotonic() - begun, errors)
 

@@ -87,15 +87,16 @@ class Captured:
     """An update on a GPU in one launch: a CUDA graph of it, for each of its turns.
 
     An update of such small networks is some three hundred kernels of a few microseconds each, which
-    Python takes longer to start than the GPU to run. `function(batch, turn)` makes an update and
-    returns figures, scalars all. What it reads beside the batch must lie in tensors that stay where
-    they are: a number that Python hands over is recorded as it was. What it draws comes from
-    `generator`. If it cannot be recorded it is called as it is from then on.
+    Python takes longer to start than the GPU to run. `function(batch, *turn)` makes an update and
+    returns figures, scalars all; where it differs from turn to turn, `turn` says how. What it reads
+    beside the batch must lie in tensors that stay where they are: a number that Python hands over
+    is recorded as it was. What it draws comes from `generator`. If it cannot be recorded it is
+    called as it is from then on.
     """
 
     def __init__(
         self,
-        function: Callable[[Mapping[str, Tensor], bool], dict[str, Tensor]],
+        function: Callable[..., dict[str, Tensor]],
         generator: torch.Generator,
     ):
         self._plain, self._generator = function, generator
@@ -108,42 +109,42 @@ class Captured:
         self._recordings: dict[tuple[Any, ...], _Recording] = {}
         self._calls = Counter[tuple[Any, ...]]()
 
-    def __call__(self, batch: Mapping[str, Tensor], turn: bool) -> dict[str, Tensor]:
-        kind = (turn, *((name, tensor.shape) for name, tensor in batch.items()))
+    def __call__(self, batch: Mapping[str, Tensor], *turn: bool) -> dict[str, Tensor]:
+        kind = (*turn, *((name, tensor.shape) for name, tensor in batch.items()))
         if kind not in self._recordings:
             self._calls[kind] += 1
             if not self._can_record or self._calls[kind] <= EAGER_CALLS:
-                return self._as_it_is(batch, turn)
+                return self._as_it_is(batch, *turn)
             before = self._generator.clone_state()
             try:
-                self._recordings[kind] = self._record(batch, turn)
+                self._recordings[kind] = self._record(batch, *turn)
             except Exception as error:  # noqa: BLE001 CUDA raises several kinds
                 log.warning("updates are not recorded, which is slower: %s", _first_line(error))
                 self._can_record = False
                 # the one there is waits for the end of a recording that will not come
                 self._generator.graphsafe_set_state(before)
-                return self._as_it_is(batch, turn)
+                return self._as_it_is(batch, *turn)
         recording = self._recordings[kind]
         torch._foreach_copy_([*recording.batch.values()], [*batch.values()])
         recording.graph.replay()
         # the next replay writes over them
         return dict(zip(recording.names, recording.figures.clone().unbind(), strict=True))
 
-    def _as_it_is(self, batch: Mapping[str, Tensor], turn: bool) -> dict[str, Tensor]:
+    def _as_it_is(self, batch: Mapping[str, Tensor], *turn: bool) -> dict[str, Tensor]:
         """On the stream that is recorded from, which autograd remembers."""
         here = torch.cuda.current_stream(self._generator.device)
         self._stream.wait_stream(here)
         with torch.cuda.stream(self._stream):
-            figures = self._plain(batch, turn)
+            figures = self._plain(batch, *turn)
         here.wait_stream(self._stream)
         return figures
 
-    def _record(self, batch: Mapping[str, Tensor], turn: bool) -> _Recording:
+    def _record(self, batch: Mapping[str, Tensor], *turn: bool) -> _Recording:
         """Nothing is computed by it."""
         own = {name: tensor.clone() for name, tensor in batch.items()}
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
         with torch.cuda.graph(graph, stream=self._stream):
-            figures = self._plain(own, turn)
+            figures = self._plain(own, *turn)
             stacked = torch.stack([figure.float() for figure in figures.values()])
         return _Recording(graph, own, [*figures], stacked)

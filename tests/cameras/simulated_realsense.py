@@ -80,9 +80,8 @@ class SimulatedRealSense:
         self.serial, self.size, self.rate_hz = serial, size, rate_hz
         self.frozen = self._stalled = False
         self.delay_s = 0.0
-        self.taken_t = dict[
-            int, float
-        ]()  # by number of the picture [s, monotonic clock]: the truth
+        # the truth, by number of the picture [s, monotonic clock]
+        self.taken_t = dict[int, float]()
         self.has_clock, self.error_s = (
             False,
             0.0,

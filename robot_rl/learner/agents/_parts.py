@@ -16,7 +16,7 @@ from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.types import Array, ConfigError, DataError
 
 Batch = Mapping[str, Tensor]
-LearnFn = Callable[[Batch, bool], dict[str, Tensor]]
+LearnFn = Callable[..., dict[str, Tensor]]
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -116,7 +116,7 @@ class BaseAgent:
         return torch.optim.Adam(trained, rate, fused=True, capturable=on_gpu)
 
     def captured(self, learn: LearnFn) -> LearnFn:
-        """`learn(batch, turn)` as it is on a CPU, in one launch on a GPU (`Captured`)."""
+        """`learn(batch, *turn)` as it is on a CPU, in one launch on a GPU (`Captured`)."""
         if self.device.type != "cuda":
             return learn
         self._captured.append(Captured(learn, self.generator))

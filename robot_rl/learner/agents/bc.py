@@ -94,10 +94,10 @@ class Agent(BaseAgent):
     def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
         """One step of regression."""
         self.updates += 1
-        return self._learn_fn(batch, True)
+        return self._learn_fn(batch)
 
-    def learn(self, batch: Batch, acts: bool) -> dict[str, Tensor]:
-        """The update itself, which reads nothing but tensors; it is always the actor's turn."""
+    def learn(self, batch: Batch) -> dict[str, Tensor]:
+        """The update itself, which reads nothing but tensors."""
         loss = self.step("optimizer", self._loss_fn(batch))
         self.follow_average()
         return {"bc_loss": loss}

@@ -371,10 +371,10 @@ class Agent(BaseAgent):
         """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement
         and any average.
         """
-        return self._clone_fn(batch, True)
+        return self._clone_fn(batch)
 
-    def clone(self, batch: Batch, acts: bool) -> dict[str, Tensor]:
-        """The step itself; it is always the actor's turn."""
+    def clone(self, batch: Batch) -> dict[str, Tensor]:
+        """The step itself, which reads nothing but tensors."""
         with torch.no_grad():
             features = self.features(batch)
         mean, _, log_choices = self.policy.head.distributions(features)
