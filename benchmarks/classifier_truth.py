@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from robot_rl import config, geometry, interfaces
-from robot_rl.config.run_folder import EVAL_SEED
+from robot_rl.config.run_settings import EVAL_SEED
 from robot_rl.dataset.doubt import DoubtWatch, trained
 from robot_rl.dataset.statistics import upper_bound
 from robot_rl.env.robot import RobotEnv, evaluate

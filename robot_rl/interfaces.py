@@ -260,16 +260,16 @@ class Gripper(Driver):
 
 
 class Camera(Driver):
-    """A camera. The newest frame, never an old one: `env/robot.py` calls `read` once per step.
-
-    Its constructor raises DeviceError if there is no such camera, ConfigError if its options do not
-    fit. `cameras/_live.py: LiveCamera` around a device is a camera that is grabbed from in the
-    background and comes back when it is lost; `robot-rl cameras` measures its rate and the age of
-    its frames.
+    """A camera. The newest frame, never an old one: `env/robot.py` calls `read` once per step. Its
+    constructor raises DeviceError if there is no such camera, ConfigError if its options do not
+    fit. `cameras/_live.py: LiveCamera` around a device grabs in the background, and comes back when
+    it is lost; `robot-rl cameras` measures its rate and the age of its frames.
     """
 
     simulated: bool = False
     """Whether it draws a simulated world, so that it needs one to be opened."""
+    taken_t: float | None = None
+    """When the frame of the last `read` was taken, in `time.monotonic`'s seconds; None: just now."""
     whole: Array | None = None
     """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console."""
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config import load_hardware, load_task
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Provenance
 from tests.helpers import make_step

@@ -25,7 +25,8 @@ import torch
 import zmq
 
 from robot_rl import config, packing
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
 from robot_rl.controllers.messages import Kind

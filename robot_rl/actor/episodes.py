@@ -50,6 +50,9 @@ class EpisodeSummary:
     operator's, `guided_steps` the guide's, and in `doubtful` of them the judge abstained;
     `strangeness` is how far it was from what the judge learnt from, if that can tell.
 
+    `seen_age_s` is how old what was seen was when the arm was told what follows from it: the mean of
+    its steps.
+
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
     wants it not to count; `said` is their word that ended it, and `on_last` are those on the episode
     before. `missed_resets` came before the one that began it, and `seed` is that one's. `backward`:
@@ -65,6 +68,7 @@ class EpisodeSummary:
     success: bool = False
     fault: bool = False
     late_steps: int = 0
+    seen_age_s: float = 0.0
     doubtful: int = 0
     strangeness: float | None = None
     # nothing was observed behind its last step; a mark TRUNCATED is to say so
@@ -87,6 +91,7 @@ class EpisodeSummary:
         self.success = step.success
         self.fault |= any(info["faults"]) or bool(info["hand_faults"])
         self.late_steps += info["late_s"] > 0.0
+        self.seen_age_s += (info["seen_age_s"] - self.seen_age_s) / self.steps
         self.doubtful += int(info["doubtful"])
         self.strangeness = info["strangeness"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl import config
+from robot_rl import config, geometry
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.guiding import open_guide
 from robot_rl.config.run_folder import RunFolder
@@ -152,7 +152,7 @@ class Actor:
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
         self._judge, self._judge_told = folder.judge, 1
-        self._env = RobotEnv(task, hardware, obs=self._settings.obs)
+        self._env = RobotEnv(task, hardware, obs=self._settings.obs, delay_s=self._settings.delay)
         self._desk = ConsoleLink(self._settings.desk_address)
         self._desk.asks = True
         self._desk.tell(verb="train", task=task.name, total_steps=self._total_steps)
@@ -264,12 +264,17 @@ class Actor:
         return self._calls.call("hello", asdict(self._hello), timeout_s=PATIENCE_S).body
 
     def _goal(self) -> Array | None:
-        """Where the goal is from the tool `(6,)` [m, rad], as the policy sees it; None if it does
-        not.
+        """Where the goal is from the tool now `(6,)` [m, rad], as the policy saw it from the tool of
+        a moment ago; None if it does not.
         """
-        if (told := self._seen.get(f"state/{SIM_GOAL}")) is not None:
+        told = self._seen.get(f"state/{SIM_GOAL}")
+        if told is None and self._policy.goal is not None:
+            told = self._policy.goal[0]
+        then, now = (states[0] for states in (self._env.seen_states, self._env.arm_states))
+        if told is None or then is now:
             return told
-        return None if self._policy.goal is None else self._policy.goal[0]
+        goal = geometry.pose_move(then.pose_base_tcp, told.astype(np.float64))
+        return geometry.pose_delta(now.pose_base_tcp, goal)
 
     def _act(self, observation: Observation) -> Array:
         """The policy's proposal; in lockstep with the very weights that this step is to be made

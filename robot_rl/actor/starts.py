@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config.limits import is_unit
-from robot_rl.config.run_folder import MOST_SEEDS
+from robot_rl.config.run_settings import MOST_SEEDS
 from robot_rl.machine.small_files import is_number, read_json, write_json
 from robot_rl.types import ConfigError, DataError
 

@@ -209,7 +209,9 @@ class LiveCamera(interfaces.Camera):
         """The newest frame, `(H, W, 3)` uint8 RGB, or CameraStaleError. Nobody writes into it any
         more.
         """
-        return self.newest().image
+        frame = self.newest()
+        self.taken_t = frame.t
+        return frame.image
 
     @property
     def whole(self) -> Array:  # type: ignore[override]

@@ -187,6 +187,7 @@ def evaluate(
     greedy: Flag = False,
     step: int | None = None,
     hardware: OtherBench = "",
+    delay: float | None = None,
     json: Json = False,
 ) -> None:
     """Evaluate a run's policy, sampled and greedily, operator locked out.
@@ -199,6 +200,7 @@ def evaluate(
         greedy: Only with the policy's mode.
         step: Step of the checkpoint to evaluate instead of the newest; train's
             --learner.keep-checkpoints keeps more.
+        delay: How old what is seen is at least [s], instead of train's --delay.
     """
     folder = sound_run(run_name)
     from robot_rl.machine.signals import StopRequest
@@ -210,7 +212,7 @@ def evaluate(
     with Display(terminal(stderr=json)) as display, StopRequest() as stop:
         summary = evaluate.evaluate_run(
             folder, episodes, seed=seed, starts=starts, sampled=only, step=step, hardware=hardware,
-            display=display, stop=stop.is_set,
+            delay=delay, display=display, stop=stop.is_set,
         )  # fmt: skip
     if json:
         print_json(summary)

@@ -11,14 +11,19 @@ KINDS = {True: "sampled", False: "greedy"}
 
 
 def evaluation_file(
-    run: Path, sampled: bool | None = None, step: int | None = None, bench: str = ""
+    run: Path,
+    sampled: bool | None = None,
+    step: int | None = None,
+    bench: str = "",
+    delay: float | None = None,
 ) -> Path:
     """The run's evaluation of one kind: of the newest policy, `sampled` and greedy or one of them
-    alone, of an older `step`, or at another `bench`."""
+    alone, of an older `step`, at another `bench`, or with another `delay` [s]."""
     kind = (
         ("" if step is None else f"-{step}")
         + ("" if sampled is None else f"-{KINDS[sampled]}")
         + (f"-at-{bench}" if bench else "")
+        + ("" if delay is None else f"-delay-{delay:g}")
     )
     return run / f"evaluation{kind}.json"
 

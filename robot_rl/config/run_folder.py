@@ -8,15 +8,14 @@ import secrets
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 import robot_rl
 from robot_rl import config
-from robot_rl.config import Hardware, ObsKind, Task
+from robot_rl.config import Hardware, Task
+from robot_rl.config.run_settings import MOST_STEPS, RunSettings
 from robot_rl.machine.clock import ClockKind
 from robot_rl.machine.small_files import CRC, read_json, require_seal, seal, write_json
 from robot_rl.types import ConfigError, DataError, SpaceSpec
@@ -26,80 +25,6 @@ T = TypeVar("T")
 DEMOS_LOG = "demos.log"
 GUIDE_FILE = "guide.json"
 DEMO_COUNTS = ("successes", "attempts", "steps")
-MOST_SEEDS = 1 << 32
-EVAL_SEED = 1_000_000  # beside the run's own: start poses and scenes that no training draws
-MOST_STEPS = 10**9
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What actor, learner and evaluation of one run share.
-
-    `steps` are the control steps of the whole run, demonstrations and wandering included: robot
-    time; 0: no others. In lockstep the weights change every `block_steps` steps. `id` is drawn when
-    the run is created, and stands in the heads of its files and greetings, so that no run takes
-    another's steps; runs made before there was one have none. The addresses are where the processes
-    listen; `arm_addresses`, if given, stand in for those of the hardware file, and so does
-    `teleop`, the name of an operator's device; `judge` is a reward in the place of the task's own,
-    `outcomes` how many positives and negatives a learned one is trained on, if there is none yet.
-    `remote_actor`: the robot is on another machine than
-    the learner. `eval_episodes` are those of the evaluation at the end.
-    """
-
-    task: str
-    hardware: str
-    obs: ObsKind = "pixels"
-    clock: ClockKind = "lockstep"
-    seed: int = 0
-    steps: int = 8_000
-    demos: int = 20
-    wander_steps: int = 0
-    block_steps: int = 50
-    id: str = ""
-    arm_addresses: tuple[str, ...] = ()
-    steps_address: str = "local://steps"
-    weights_address: str = "local://weights"
-    calls_address: str = "local://calls"
-    learner_status_address: str = "local://learner-status"
-    actor_status_address: str = "local://actor-status"
-    desk_address: str = "local://desk"
-    remote_actor: bool = False
-    teleop: str = ""
-    judge: str = ""
-    outcomes: tuple[int, int] = (200, 1_000)
-    eval_episodes: int = 100
-
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
-        for name, least in (
-            ("steps", 0),
-            ("demos", 0),
-            ("wander_steps", 0),
-            ("block_steps", 1),
-            ("eval_episodes", 0),
-        ):
-            if not least <= getattr(self, name) <= MOST_STEPS:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)!s:.40}; it must be a whole number from {least}"
-                    f" to {MOST_STEPS}"
-                )
-
-
-def check_seed(seed: int) -> None:
-    """Raise ConfigError for a seed that a generator does not take, or an arm's message cannot
-    carry.
-    """
-    if not 0 <= seed < MOST_SEEDS:
-        raise ConfigError(
-            f"seed is {seed!s:.40}; it must be a whole number from 0 to {MOST_SEEDS - 1}"
-        )
-
-
-def evaluation_seed(train_seed: int) -> int:
-    """The seed of the evaluations of a run that was trained with `train_seed`: others for each, so
-    that several runs are not judged on the same scenes.
-    """
-    return int(np.random.SeedSequence((EVAL_SEED, train_seed)).generate_state(1)[0])
 
 
 class RunFolder:
@@ -285,8 +210,9 @@ class RunFolder:
         moved = RunFolder(self.path)
         moved._copies["hardware"] = hardware
         moved.settings = replace(
-            self.settings, hardware=hardware.name, clock=clock, teleop="", arm_addresses=()
-        )
+            self.settings, hardware=hardware.name, clock=clock, teleop="", arm_addresses=(),
+            delay=self.settings.delay if clock == "lockstep" else 0.0,
+        )  # fmt: skip
         return moved
 
     def _copy(

@@ -6,7 +6,8 @@ however long that takes. Where several arms stand in one world, its time goes on
 target: `LockstepWorld` has the rule.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.arm_loops import ArmLoops, Stand
 from robot_rl.controllers.fingers import obey, report_into
 from robot_rl.controllers.loop import ArmLoop
-from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
+from robot_rl.controllers.recorder import LONGEST_AGO_S, LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.warm_up import warm_up
 from robot_rl.interfaces import Arm
@@ -32,6 +33,8 @@ from robot_rl.types import (
 )
 
 LONGEST_PERIOD_S = 10.0
+KEPT_EVERY_TICKS = 5
+"""Of a world whose past is asked for."""
 
 
 class LockstepWorld:
@@ -51,6 +54,8 @@ class LockstepWorld:
         self._periods: dict[ArmLoop, float] = {}
         """[s], of the targets for which no time has gone by."""
         self.resets = 0
+        self._truth: Callable[[], WorldState] | None = None
+        self._past: deque[tuple[int, WorldState]] = deque()
 
     def join(self, loop: ArmLoop, stand: Stand) -> None:
         """Another arm of the world, before anything moves."""
@@ -103,10 +108,26 @@ class LockstepWorld:
         tick, first, dt = self._loops.tick, self._loops.first.ticks + 1, self._loops.tick_s
         for index in range(first, first + count):
             tick(index * dt)
+            if self._truth is not None and index % KEPT_EVERY_TICKS == 0:
+                self._past.append((index, self._truth()))
+
+    def ago(self, age_s: float, truth: Callable[[], WorldState]) -> WorldState:
+        """The world as it was so long ago, or as it began; it is kept from the first question on."""
+        ticks = self._loops.first.ticks
+        if self._truth is None:
+            kept = round(LONGEST_AGO_S / self._loops.tick_s) // KEPT_EVERY_TICKS
+            self._truth, self._past = truth, deque(maxlen=kept)
+        if not self._past:
+            self._past.append((ticks, truth()))
+        then = ticks - round(age_s / self._loops.tick_s)
+        return next(
+            (state for tick, state in reversed(self._past) if tick <= then), self._past[0][1]
+        )
 
     def reset(self, loop: ArmLoop, seed: int) -> None:
         """Begin anew, as one of the arms was asked to."""
         self._periods.clear()
+        self._past.clear()
         self.resets += 1
         self._loops.reset(loop, seed)
 
@@ -195,6 +216,15 @@ class LockstepArm:
 
     def world(self) -> WorldState:
         return self._arm.world()
+
+    def ago(self, age_s: float) -> tuple[Array, Array]:
+        """Pose and twist of the tool so long before the newest state, which is a tick newer than the
+        newest row.
+        """
+        return self.ring.ago(max(age_s - self._loop.tick_s, 0.0))
+
+    def past_world(self, age_s: float) -> WorldState:
+        return self._world.ago(age_s, self._arm.world)
 
     def stats(self) -> LoopStats:
         """How the loop keeps time: in lockstep nothing is late."""

@@ -70,6 +70,8 @@ class Kind(IntEnum):
     HOLD = 13
     MOVE_FINGERS = 14
     FINGERS = 15
+    PAST = 16
+    PAST_WORLD = 17
 
 
 MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.TUNE, Kind.TARE)
@@ -78,7 +80,9 @@ MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.TUNE, Kind.TARE)
 DELIBERATE = (Kind.CONFIGURE, Kind.ACKNOWLEDGE, Kind.MOVE_FINGERS)
 """What anybody may ask that knows the number of the set-up in force."""
 
-OPEN = (Kind.INFO, Kind.STATE, Kind.STATS, Kind.WORLD, Kind.HOLD, Kind.FINGERS)
+OPEN = (
+    Kind.INFO, Kind.STATE, Kind.STATS, Kind.WORLD, Kind.HOLD, Kind.FINGERS, Kind.PAST, Kind.PAST_WORLD,
+)  # fmt: skip
 """What may be asked without the secret: to look on, and to stop the arm."""
 
 
@@ -122,6 +126,9 @@ FINGERS = np.dtype([
 """What fingers are asked to do, in [m], [m/s], [N], and how they stand (`fingers.py`)."""
 REASON_BYTES = 400
 SEED = np.dtype([("seed", "<i8")])
+AGE = np.dtype([("age_s", "<f8")])
+MOMENT = np.dtype([("pose_base_tcp", "<f8", 7), ("twist_base_tcp", "<f8", 6)])
+"""How long ago is asked for, and where the tool was then."""
 
 
 def state_layout(joints: int) -> np.dtype:

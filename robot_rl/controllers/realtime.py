@@ -298,6 +298,16 @@ class RealTimeArm:
         self._process.require()
         return messages.to_world(self._world.read())
 
+    def ago(self, age_s: float) -> tuple[Array, Array]:
+        """Pose and twist of the tool so long ago."""
+        return self.ring.ago(age_s)
+
+    def past_world(self, age_s: float) -> WorldState:
+        raise ConfigError(
+            "a simulated world's past is kept in lockstep alone: on the real clock pictures are as"
+            " old as they are"
+        )
+
     def stats(self) -> LoopStats:
         report = self._report.read()
         return loop_stats(

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.controllers.shared_memory import SharedBlock
-from robot_rl.types import Array, DataError
+from robot_rl.types import Array, DataError, DeviceError
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +33,14 @@ TICKS = 1000 * SECONDS
 STATS_TICKS = 10_000
 """Statistics are over the last ten seconds."""
 
+LONGEST_AGO_S = 0.9
+LONGEST_AGO_TICKS = 1_000
+"""How far back it can be asked where the tool was: further than any camera's frames."""
+
 AFTERMATH_S = 0.5
 """How much of what follows a fault is in the file, on the real clock."""
 
+HALF_A_TICK_S = 5e-4
 KEEP = 20
 """Files kept of each kind of event; the oldest goes."""
 
@@ -71,6 +76,8 @@ class Ring:
     def __init__(self, joints: int, block: SharedBlock | None = None):
         """A ring of zeros; or the one whose `block` another process has handed over."""
         self.columns = columns(joints)
+        pose, twist = self.columns.index("pose_x"), self.columns.index("speed_x")
+        self._pose, self._twist = slice(pose, pose + 7), slice(twist, twist + 6)
         numbers = TICKS * len(self.columns)
         self.block = block or SharedBlock(8 + 8 * numbers)
         self.count = np.frombuffer(self.block.memory, np.int64, 1)
@@ -90,6 +97,19 @@ class Ring:
         overtaken = int(self.count[0]) + 1 - TICKS  # plus the one that is being written
         result: Array = rows[max(overtaken - int(index[0]), 0) :] if len(index) else rows
         return result
+
+    def ago(self, age_s: float) -> tuple[Array, Array]:
+        """Pose `(7,)` and twist `(6,)` of the tool in the base frame, so long before the newest row;
+        the oldest there are where it goes back no further. DeviceError if there is no row.
+        """
+        end = int(self.count[0])
+        index = np.arange(max(end - LONGEST_AGO_TICKS, 0), end) % TICKS
+        if not len(index):
+            raise DeviceError("the arm has measured nothing yet")
+        times = self.rows[index, T]
+        then = max(int(np.searchsorted(times, times[-1] - age_s + HALF_A_TICK_S)) - 1, 0)
+        row = self.rows[index[then]].copy()
+        return row[self._pose], row[self._twist]
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zmq
 
 from robot_rl.config import ArmConfig, driver
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import Kind
+from robot_rl.controllers.recorder import LONGEST_AGO_S
 from robot_rl.controllers.served_arm import ServedArm, open_arms
 from robot_rl.controllers.setup import check_compliance, check_joint_target, check_setup
 from robot_rl.controllers.watch import Watch
@@ -160,6 +162,14 @@ def be_prompt() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
     context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
     context.set(zmq.THREAD_PRIORITY, PRIORITY)
+
+
+def _age(body: bytes) -> float:
+    """How long ago [s] is asked for."""
+    age_s = float(messages.body_as(messages.AGE, body)["age_s"])
+    if not 0.0 <= age_s <= LONGEST_AGO_S:
+        raise ConfigError(f"{age_s} s ago is not known; allowed: 0 to {LONGEST_AGO_S:g}")
+    return age_s
 
 
 class Server:
@@ -305,6 +315,10 @@ class Server:
                 return messages.record(messages.STATS, arm.stats())
             case Kind.STATE:
                 return self._state(arm.state())
+            case Kind.PAST:
+                moment = np.zeros((), messages.MOMENT)
+                moment["pose_base_tcp"], moment["twist_base_tcp"] = arm.ago(_age(body))
+                return moment
             case Kind.CONFIGURE:
                 setup = messages.to_setup(messages.body_as(self._setup_layout, body))
                 check_setup(setup, self._config.limits, arm.joints)
@@ -336,6 +350,8 @@ class Server:
             if seed < 0:
                 raise ConfigError(f"a world is reset with a seed of 0 to 2^63 - 1, not with {seed}")
             return messages.record(self._world_layout, arm.reset(seed))
+        if kind == Kind.PAST_WORLD:
+            return messages.record(self._world_layout, arm.past_world(_age(body)))
         return messages.record(self._world_layout, arm.world())
 
     def _checked(self, target: Command) -> Command:

@@ -32,14 +32,21 @@ class WorldClient:
         """Ask the simulation for its state now and keep it as `latest`."""
         return self._keep(self._link.ask(Kind.WORLD))
 
+    def ago(self, age_s: float) -> WorldState:
+        """The simulation's state as it was so long ago. ConfigError on the real clock."""
+        return self._turned(self._link.ask(Kind.PAST_WORLD, np.array((age_s,), messages.AGE)))
+
     def reset(self, seed: int) -> WorldState:
         """Put the arm at home, at rest, and the objects where the seed says."""
         return self._keep(self._link.ask(Kind.RESET, np.array((seed,), messages.SEED)))
 
     def _keep(self, body: bytes) -> WorldState:
-        world = messages.to_world(messages.body_as(self._layout, body))
-        self.latest = world.turned() if self.backward else world
+        self.latest = self._turned(body)
         return self.latest
+
+    def _turned(self, body: bytes) -> WorldState:
+        world = messages.to_world(messages.body_as(self._layout, body))
+        return world.turned() if self.backward else world
 
     def close(self) -> None:
         """Let go of the link."""

@@ -12,6 +12,7 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.world import WorldClient
 from robot_rl.env.hands import Hands
 from robot_rl.env.observe import Observer
+from robot_rl.env.past import Past
 from robot_rl.env.reset import Resetter, sample_start
 from robot_rl.env.states import ArmStates
 from robot_rl.env.turns import Turns
@@ -71,8 +72,11 @@ class RobotEnv(gymnasium.Env):
         obs: ObsKind = "pixels",
         render_mode: str | None = None,
         judge: Use | None = None,
+        delay_s: float = 0.0,
     ):
-        """`judge` stands in for the task's own; the observation stays the task's."""
+        """`judge` stands in for the task's own; the observation stays the task's. What is seen is
+        `delay_s` old at least, in a simulation in lockstep.
+        """
         self.task, self.hardware, self.obs, self.render_mode = task, hardware, obs, render_mode
         self.space_spec = config.spaces(task, hardware, obs)
         self._actions = self.space_spec.actions
@@ -90,7 +94,8 @@ class RobotEnv(gymnasium.Env):
         self.clock: Clock = (
             LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
         )
-        self._views = Views(task, hardware, self.space_spec, self.world, bool(render_mode))
+        self._past = Past(self.arms, self.world, delay_s)
+        self._views = Views(task, hardware, self.space_spec, self._past.world, bool(render_mode))
         self.cameras = self._views.cameras
         self.turns = Turns(task, hardware, self.world)
         self.reward: Reward = self.turns.open_judge(judge)
@@ -107,6 +112,8 @@ class RobotEnv(gymnasium.Env):
         self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
         self._states = ArmStates(self.arms, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
+        # the same at the moment that the last observation is of
+        self.seen_states: Sequence[ArmState] = ()
         # the targets that actions build on `(7,)`: those in force, but for the axes that are held
         self._targets: Sequence[Array] = ()
         # the operator's word; whoever reads the device says it here before the step
@@ -117,7 +124,7 @@ class RobotEnv(gymnasium.Env):
         self.wanted_starts: Sequence[Sequence[float]] = ()
         self._steps, self._half = 0, task
         self._judged = True
-        self._deadline = 0.0
+        self._deadline = self._seen_t = 0.0
 
     # ------------------------------------------------------------------------------------ gymnasium
 
@@ -160,6 +167,7 @@ class RobotEnv(gymnasium.Env):
 
     def step(self, action: Array) -> tuple[dict, float, bool, bool, dict]:
         """Command one move per arm, wait for the period's end, observe, judge."""
+        seen_age_s = self.clock.now() - self._seen_t
         late_s, executed = self._move(action)
         self._steps += 1
 
@@ -175,6 +183,7 @@ class RobotEnv(gymnasium.Env):
             "faults": faults,
             "hand_faults": self.hands.faults,
             "late_s": late_s,
+            "seen_age_s": seen_age_s,
             "probability": self.reward.probability if self._judged else None,
             "doubtful": self._judged and self.reward.doubtful,
             "strangeness": self.reward.strangeness if self._judged else None,
@@ -308,10 +317,13 @@ class RobotEnv(gymnasium.Env):
         return late_s, self._executed(begun)
 
     def _observe(self) -> dict[str, Array]:
-        world = self.world.refresh() if self.world is not None else None
+        world = self._past.world.refresh() if self._past.world is not None else None
         pictures = self._views.read()
         self._images = {name: view for name, view in pictures.items() if name.startswith("image/")}
-        seen = self._observer.observe(self.arm_states, pictures, world)
+        age_s = self._past.age_s(self.cameras)
+        self._seen_t = self.clock.now() - age_s
+        self.seen_states = self._past.arms_then(self.arm_states, age_s)
+        seen = self._observer.observe(self.seen_states, pictures, world)
         return seen | self.hands.observe() | self.turns.observe()
 
     def _judge(self, observation: dict[str, Array]) -> RewardResult:

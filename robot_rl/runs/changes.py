@@ -58,6 +58,7 @@ def options_of(folder: RunFolder) -> TrainConfig:
         outcomes=settings.outcomes,
         clock=settings.clock,
         eval_episodes=settings.eval_episodes,
+        delay=settings.delay,
         actor=folder.read("actor", ActorConfig),
         learner=folder.read("learner", LearnerConfig),
     )

@@ -11,7 +11,8 @@ from robot_rl import config
 from robot_rl.actor.guiding import require_guidable
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.config import ObsKind
-from robot_rl.config.run_folder import RunFolder, RunSettings, run_path
+from robot_rl.config.run_folder import RunFolder, run_path
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.learner.checkpoint import kept_steps
 from robot_rl.learner.options import LearnerConfig, spec_for
 from robot_rl.learner.viewers import require_wandb
@@ -64,6 +65,8 @@ class TrainConfig:
         listen: Where the learner waits, tcp://0.0.0.0:5560 (the next four ports too): it alone runs
             here, and waits for the robot of another machine, which comes with robot-rl join.
         eval_episodes: How many episodes the evaluation at the end has.
+        delay: How old what is seen is at least [s], in simulation in lockstep: as on a bench, where
+            frames and the decision take 0.03 to 0.1.
         actor: How the robot's side works.
         learner: How it is learnt.
     """
@@ -82,6 +85,7 @@ class TrainConfig:
     name: str = ""
     listen: str = ""
     eval_episodes: int = 100
+    delay: float = 0.0
     actor: ActorConfig = field(default_factory=ActorConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
 
@@ -156,6 +160,7 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
             judge=options.judge,
             outcomes=options.outcomes,
             eval_episodes=options.eval_episodes,
+            delay=options.delay,
         )
         if verb == "train":
             taken = origins.tally.steps + collecting

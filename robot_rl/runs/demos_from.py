@@ -15,7 +15,8 @@ from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.config import Task
 from robot_rl.config.guide_marks import GuideMarks, read_marks, write_marks
 from robot_rl.config.judge import JUDGE
-from robot_rl.config.run_folder import DEMOS_LOG, GUIDE_FILE, RunFolder, RunSettings
+from robot_rl.config.run_folder import DEMOS_LOG, GUIDE_FILE, RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.dataset.assembly import EpisodeKey
 from robot_rl.machine.sync import remove_file, sync_path
 from robot_rl.stream import records

@@ -5,7 +5,7 @@ the same seed.
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from robot_rl.actor.loop import acknowledges
 from robot_rl.actor.starts import Start, drawn_starts, read_starts, write_starts
 from robot_rl.actor.truth import let_truth_judge
 from robot_rl.config.evaluation_files import KINDS, EvaluationFiles, evaluation_file, parts_of
-from robot_rl.config.run_folder import RunFolder, check_seed, evaluation_seed
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import check_seed, evaluation_seed
 from robot_rl.env.robot import RobotEnv
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.links.console_link import ConsoleLink
@@ -43,6 +44,7 @@ def evaluate_run(
     sampled: bool | None = None,
     step: int | None = None,
     hardware: str = "",
+    delay: float | None = None,
     official: bool = False,
     display: Display | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -52,13 +54,16 @@ def evaluate_run(
 
     It is the newest policy, or that of the checkpoint at `step`, and acts `sampled`, as it does in
     training, then greedily in the same episodes, or in one of the two ways alone; at the bench that
-    it was trained at, or at another, `hardware`. The episodes begin where the file `starts` says,
+    it was trained at, or at another, `hardware`; with the `delay` [s] that it was trained with, or
+    another. The episodes begin where the file `starts` says,
     else where `seed` does, or the run's own. The run's own evaluation.json is the summary of the
     one that ends a training (`official`); of another only where there is none of that policy to its
     end. A `stop` ends it with the episodes before: StoppedError if there is none, and nothing is
     written.
     """
     policy, folder = load_policy(folder.checkpoints, step), at_bench(folder, hardware)
+    if delay is not None:
+        folder.settings = replace(folder.settings, delay=delay)
     seed, begins = where_to_start(folder, episodes, seed, starts)
     require_judge(folder.load_task(), folder.load_hardware())
     kinds = tuple(KINDS) if sampled is None else (sampled,)
@@ -67,13 +72,13 @@ def evaluate_run(
             shown.say(sentence)
         evaluations, files = _evaluate(folder, policy, seed, begins, kinds, shown, stop)
     summary = _written(evaluations, files, folder, policy)
-    own_file = evaluation_file(folder.path, sampled, step, hardware)
+    own_file = evaluation_file(folder.path, sampled, step, hardware, delay)
     if official or not is_whole_evaluation(own_file, summary.get("env_steps")):
         write_json(own_file, summary, indent=2)
     for line in (*told(summary), str(files.summary)):
         shown.say(line)
     if any(len(each.episodes) < each.asked for each in evaluations.values()):
-        same = {"step": step, "hardware": hardware or None}
+        same = {"step": step, "hardware": hardware or None, "delay": delay}
         again = [f" --{name} {value}" for name, value in same.items() if value is not None]
         again += [] if sampled is None else [f" --{KINDS[sampled]}"]
         shown.say(
@@ -201,6 +206,7 @@ def open_bench(
             folder.load_hardware(),
             obs=folder.settings.obs,
             render_mode="rgb_array" if folder.settings.obs == "pixels" else None,
+            delay_s=folder.settings.delay,
         )
         opened.callback(env.close)
         let_truth_judge(env)

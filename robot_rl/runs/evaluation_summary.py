@@ -26,6 +26,7 @@ def evaluation_summary(
             "task": folder.settings.task,
             "hardware": folder.settings.hardware,
             "obs": folder.settings.obs,
+            "delay": folder.settings.delay,
             "sampled": sampled,
             "checkpoint_step": policy.step,
             "checkpoint_sha256": policy.digest,

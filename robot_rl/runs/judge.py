@@ -14,7 +14,8 @@ from robot_rl.config import (
     make_options,
     stages_of,
 )
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.versions import files_of, versions_in

@@ -173,7 +173,8 @@ def sitting_for(
     with ExitStack() as opened:
         desk = opened.enter_context(closing(ConsoleLink(settings.desk_address)))
         desk.tell(verb=verb, task=task.name)
-        env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs, judge=judge)))
+        env = RobotEnv(task, hardware, obs=settings.obs, judge=judge, delay_s=settings.delay)
+        opened.callback(env.close)
         mode: Literal["demonstrate", "collect"] = "collect" if judge else "demonstrate"
         operator = open_operator(
             hardware,

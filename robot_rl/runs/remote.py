@@ -18,7 +18,8 @@ from typing import Any
 from robot_rl import config
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.config.kinds import is_name
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.learner.checkpoint import save_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.links.address import consecutive_addresses

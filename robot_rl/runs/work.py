@@ -48,9 +48,13 @@ def let_work(
         start_arms(folder, processes)
         await_arms(folder, processes, display, stop)
         use_one_thread()
-        env = opened.enter_context(
-            closing(RobotEnv(folder.load_task(), folder.load_hardware(), obs=folder.settings.obs))
+        env = RobotEnv(
+            folder.load_task(),
+            folder.load_hardware(),
+            obs=folder.settings.obs,
+            delay_s=folder.settings.delay,
         )
+        opened.callback(env.close)
         desk = opened.enter_context(closing(open_desk(folder)))
         desk.tell(
             verb="run",

@@ -19,6 +19,7 @@ from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.operator.mapping import open_operator
 from robot_rl.tools import camera_check
 from robot_rl.tools.arm_check import check_arm, check_reach
+from robot_rl.tools.delay_check import check_delay
 from robot_rl.tools.findings import Finding, fine, guarded, judged, wrong
 from robot_rl.types import GripperReading, RobotRLError
 
@@ -48,7 +49,7 @@ def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -
         findings += guarded(arm.name, check_reach(arm, task))
         findings += guarded(arm.name, check_arm(hardware, arm, task, seconds))
     if hardware.cameras:
-        findings += guarded("cameras", _check_cameras(hardware))
+        findings += guarded("cameras", _check_cameras(hardware, task))
     for gripper in hardware.grippers:
         findings += guarded(gripper.name, _check_gripper(gripper))
     if hardware.teleop:
@@ -133,8 +134,8 @@ def _check_teleop(hardware: Hardware) -> Iterator[Finding]:
             yield fine("teleop", "device", operator.device.name)
 
 
-def _check_cameras(hardware: Hardware) -> Iterator[Finding]:
-    """Every camera at once, as a run would read them."""
+def _check_cameras(hardware: Hardware, task: Task | None = None) -> Iterator[Finding]:
+    """Every camera at once, as a run would read them; and what it is late by all that takes."""
     for camera in hardware.cameras:
         if is_simulated(camera):
             problem = config.driver("cameras", camera.driver).problem()
@@ -144,6 +145,8 @@ def _check_cameras(hardware: Hardware) -> Iterator[Finding]:
         yield wrong(name, "camera", "failed", problem)
     for view in seen:
         yield from _check_view(view)
+    if task is not None and task.cameras and not problems:
+        yield from check_delay(hardware, task, seen)
 
 
 def _check_view(view: camera_check.View) -> Iterator[Finding]:

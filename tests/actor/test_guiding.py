@@ -12,7 +12,8 @@ import pytest
 
 from robot_rl.actor.guiding import demonstration_of, open_guide
 from robot_rl.config.guide_marks import GuideMarks, forget_marks, read_marks, write_marks
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.operator.guide import GuideOptions, moments_of
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.types import ConfigError, DataError

@@ -11,7 +11,8 @@ from robot_rl import config, interfaces
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate
 from robot_rl.actor.starts import Start, drawn_starts, read_starts, write_starts
 from robot_rl.actor.truth import PATIENCE, Judged, TruthBeside, accuracy, let_truth_judge
-from robot_rl.config.run_folder import RunFolder, RunSettings, evaluation_seed
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings, evaluation_seed
 from robot_rl.dataset.rates import Accuracy
 from robot_rl.env.robot import RobotEnv
 from robot_rl.networks.policy import LivePolicy, PolicySpec

@@ -21,7 +21,8 @@ from robot_rl import cli
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.config import load_hardware, load_task
 from robot_rl.config.kinds import find
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.console.auth_proxy import FREE_GUESSES
 from robot_rl.controllers.shared_memory import SharedBlock
 from robot_rl.learner.options import LearnerConfig

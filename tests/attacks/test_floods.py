@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_rl import config, packing
-from robot_rl.config.run_folder import MOST_SEEDS, RunSettings
+from robot_rl.config.run_settings import MOST_SEEDS, RunSettings
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
 from robot_rl.controllers.messages import Kind

@@ -17,7 +17,7 @@ from robot_rl.actor.session import RecordingSession
 from robot_rl.actor.work import work
 from robot_rl.classifier.frames import read_frames
 from robot_rl.config import Backward
-from robot_rl.config.run_folder import RunSettings
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.controllers.server import serve
 from robot_rl.dataset.outcomes import labelled_episodes
 from robot_rl.env.robot import RobotEnv

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from robot_rl import cli
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.learner.agents import rlpd
 from robot_rl.learner.agents.bc import Config as BCConfig
 from robot_rl.learner.checkpoint import load_policy

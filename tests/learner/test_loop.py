@@ -15,7 +15,8 @@ import torch
 
 from robot_rl import config
 from robot_rl.config import load_task
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.learner import reports, tally
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.checkpoint import load_newest

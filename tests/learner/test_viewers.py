@@ -6,7 +6,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.learner.viewers import TensorBoard, require_wandb, viewers
 from robot_rl.types import ConfigError
 from tests.learner.test_loop import DEMO_STEPS, STEPS, learn, make_folder

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from robot_rl.actor.loop import ActorConfig
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.controllers.client import ArmClient
 from robot_rl.links.calls import CallServer
 from robot_rl.machine.processes import GONE, ProcessFailed, Supervisor, Watchdog

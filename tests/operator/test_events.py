@@ -9,7 +9,8 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.loop import Actor, ActorConfig
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.learner import loop
 from robot_rl.learner.loop import Learner
 from robot_rl.links.events import MOST

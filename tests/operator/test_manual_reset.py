@@ -16,7 +16,8 @@ from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.evaluate import evaluate
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.actor.session import RecordingSession
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
 from robot_rl.machine.signals import StopRequest

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from robot_rl import cli
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.rewards import _vlm
 from robot_rl.rewards._adviser_options import AdviserOptions
 from robot_rl.rewards._vlm import Adviser, Unanswered, word_of

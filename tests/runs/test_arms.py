@@ -8,7 +8,8 @@ import zmq
 from rich.console import Console
 
 from robot_rl import geometry
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.controllers import client
 from robot_rl.controllers.client import ArmClient, first_answer, last_words
 from robot_rl.links.sockets import bind, new_socket

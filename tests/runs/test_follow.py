@@ -16,7 +16,8 @@ import pytest
 
 from robot_rl import config
 from robot_rl.classifier.score import Rule
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.dataset.archive import Archive, archive
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import read_lines

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.machine.small_files import read_lines
 from robot_rl.runs.report import plot_demos, plot_learning, training_summary
 from robot_rl.stream.log import StepLog

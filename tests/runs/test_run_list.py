@@ -4,7 +4,8 @@ import json
 import os
 
 from robot_rl import cli
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 
 
 def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):

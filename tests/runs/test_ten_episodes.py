@@ -12,7 +12,8 @@ import pytest
 
 from robot_rl import config, interfaces
 from robot_rl.actor.episodes import OVER, EpisodeRunner
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.console.model import Tally
 from robot_rl.dataset.counts import EPISODES, Figures, Progress
 from robot_rl.dataset.recordings import LogRecording

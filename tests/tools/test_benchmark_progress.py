@@ -10,7 +10,8 @@ from benchmarks import progress
 from benchmarks.ablation import Job
 from benchmarks.progress import KINDS, TASKS, Options, jobs_of, minutes_to, summarise
 from robot_rl import cli
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.runs import create
 from robot_rl.types import ConfigError
 

@@ -9,7 +9,8 @@ from benchmarks import tasks
 from benchmarks.ablation import Job
 from benchmarks.tasks import TASKS, Options, jobs_of, summarise
 from robot_rl import config
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.types import ConfigError
 
 OPTIONS = Options(tasks=("drawer", "ram_press"), out=Path("docs"))

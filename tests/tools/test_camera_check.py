@@ -2,6 +2,8 @@
 lines of a crop.
 """
 
+import re
+import time
 from dataclasses import replace
 
 import cv2
@@ -14,7 +16,8 @@ from robot_rl.cameras import lines_for_file
 from robot_rl.cameras.mujoco import gl_problem
 from robot_rl.config import CameraConfig
 from robot_rl.dataset.pictures import GOOD
-from robot_rl.tools import camera_check, check
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.tools import camera_check, check, delay_check
 from robot_rl.types import ConfigError
 from tests.cameras.bench import Mjpeg, RealSense, be_quick, video
 
@@ -212,3 +215,32 @@ def test_the_check_says_of_each_camera_what_to_mend(film, monkeypatch):
     }  # fmt: skip
     (absent,) = [finding for finding in findings if finding.part == "absent"]
     assert "there is no /dev/video98" in absent.advice
+
+
+def test_the_check_adds_up_from_a_frame_to_the_motion(film, monkeypatch):
+    """Slower frames, a slower decision and a softer arm are each seen in the sum."""
+    monkeypatch.setattr(check, "CAMERA_S", 1.0)
+    bench = replace(HARDWARE, cameras=(opencv("film", film),))
+    task = replace(config.load_task("peg_insert"), cameras=("film",))
+    monkeypatch.setattr(delay_check, "decision_s", lambda task, hardware: 0.05)
+    found = [finding for finding in check._check_cameras(bench, task) if finding.part == "delay"]
+    (finding,) = found
+    (frames_ms, decision_ms, arm_ms) = map(int, re.findall(r"(\d+) ms", finding.found))
+    assert frames_ms > 0 and decision_ms == 50
+    assert arm_ms == 94, "0.05 s of the filter, 89 Ns/m over 2000 N/m"
+    (delay_s,) = map(float, re.findall(r"--delay (\S+)", finding.advice))
+    assert delay_s == pytest.approx((frames_ms + decision_ms) / 1e3, abs=0.006)
+    softer = replace(task, compliance=replace(task.compliance, damping=(178.0,) * 6))
+    assert delay_check.response_s(softer) == pytest.approx(0.139)
+
+
+def test_a_slower_policy_decides_later(monkeypatch):
+    task, act = config.load_task("peg_insert"), LivePolicy.act
+
+    def slowly(*given):
+        time.sleep(0.1)
+        return act(*given)
+
+    assert delay_check.decision_s(task, HARDWARE) > 0.0
+    monkeypatch.setattr(LivePolicy, "act", slowly)
+    assert delay_check.decision_s(task, HARDWARE) > 0.1

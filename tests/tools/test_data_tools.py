@@ -12,7 +12,8 @@ import cv2
 import pytest
 
 from robot_rl import cli
-from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Mark, MarkKind, Provenance, RecordId
 from tests.dataset.test_archive import Recorder

@@ -1,0 +1,62 @@
+"""What cameras see is a moment ago, and an observation is of that moment.
+
+A frame is 20 to 60 ms old when it arrives; at 0.08 m/s the tool is then elsewhere by 2 to 5 mm. Where
+it was and how fast, when the pictures were taken, the arm's process still knows: that is what is
+observed beside them, so that a goal that is seen from the tool means the tool that is seen. Of the
+target nobody has to wait: it is today's, seen from the tool of then, and tells what the arm is about
+to do. In lockstep, where a picture takes no time, a delay can be simulated (`train --delay`).
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from robot_rl.config.run_settings import check_delay
+from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.recorder import LONGEST_AGO_S
+from robot_rl.controllers.world import WorldClient
+from robot_rl.interfaces import Camera, World
+from robot_rl.types import ArmState, WorldState
+
+
+class PastWorld:
+    """A simulated world as cameras see it: as it was `delay_s` ago."""
+
+    def __init__(self, world: WorldClient, delay_s: float):
+        self._world, self._delay_s = world, delay_s
+        self.latest = world.latest
+
+    def refresh(self) -> WorldState:
+        """Ask for it anew."""
+        self._world.refresh()
+        self.latest = self._world.ago(self._delay_s)
+        return self.latest
+
+    def reset(self, seed: int) -> WorldState:
+        """Of the world itself."""
+        return self._world.reset(seed)
+
+
+class Past:
+    """The moment that is seen, and what arms and world were like then."""
+
+    def __init__(self, arms: Sequence[ArmClient], world: WorldClient | None, delay_s: float):
+        """ConfigError for a delay that cannot be simulated."""
+        clocks = {arm.info.clock for arm in arms}
+        check_delay(delay_s, "lockstep" if clocks == {"lockstep"} else "real")
+        self._arms, self._delay_s = arms, delay_s
+        self.world: World | None = world
+        if world is not None and delay_s:
+            self.world = PastWorld(world, delay_s)
+
+    def age_s(self, cameras: Mapping[str, Camera]) -> float:
+        """How old what the cameras showed last is: the mean of those that say."""
+        taken = [c.taken_t for c in cameras.values() if c.taken_t is not None]
+        if not taken:
+            return self._delay_s
+        return min(max(time.monotonic() - sum(taken) / len(taken), 0.0), LONGEST_AGO_S)
+
+    def arms_then(self, states: Sequence[ArmState], age_s: float) -> Sequence[ArmState]:
+        """The states with the tools where they were so long ago."""
+        if not age_s:
+            return states
+        return [arm.ago(age_s, state) for arm, state in zip(self._arms, states, strict=True)]
