@@ -170,6 +170,7 @@ class Learner:
         self._refill(self._intake.log.count, self._intake.tally)
         self._write_error("pretraining", self.training.pretraining.error)
         self._update(self.training.due())
+        self.training.agent.begin_average()  # of policies of before, which saw otherwise, nothing
         self._save()
 
     def _clone_behaviour(self) -> None:

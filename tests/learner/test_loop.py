@@ -228,6 +228,27 @@ def test_a_run_goes_on_while_its_encoder_is_renewed(tmp_path: Path, clock: str) 
     )
 
 
+def test_the_policy_that_is_offered_behind_a_renewal_is_none_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The average of policies begins anew: those of before have seen otherwise."""
+    offered: dict[int, bool] = {}
+    save = Learner._save
+
+    def look(learner: Learner) -> None:
+        agent, renewals = learner.training.agent, learner.training.pretraining.renewals
+        same = [
+            torch.equal(ours, theirs)
+            for ours, theirs in zip(agent.averaged, agent.averages, strict=True)
+        ]
+        offered.setdefault(renewals, all(same))
+        save(learner)
+
+    monkeypatch.setattr(Learner, "_save", look)
+    learn(make_folder(tmp_path / "run", config=RENEWING, obs="pixels"))
+    assert offered[1] and offered[2]
+
+
 def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "run")
     learn(folder)
