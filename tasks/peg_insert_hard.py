@@ -48,7 +48,7 @@ TASK = replace(
     max_steps=120,
     observe_gravity=True,  # cameras that are askew by 1.5 degrees do not say whether the tool is
     defaults={
-        **EASY.defaults,
+        "learner.agent.discount": EASY.defaults["learner.agent.discount"],
         "steps": 20_000,
         # Many scenes of few frames: what a camera that is askew does to a picture is learnt from
         # many mounts alone

@@ -26,9 +26,7 @@ TASK = replace(
         "wander_steps": 600,
         "actor.guided": True,
         "actor.corrections": False,
-        "learner.algorithm": "rlpd_bc",
         "learner.agent.bc_initial_updates": 3_000,  # 18 transitions are soon known by heart
-        "learner.encoder": "goal",
         # successes show other scenes
         "learner.pretrain.renew_at": (300, 1_000, 2_500),
     },

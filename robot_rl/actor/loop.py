@@ -264,14 +264,13 @@ class Actor:
         return self._calls.call("hello", asdict(self._hello), timeout_s=PATIENCE_S).body
 
     def _goal(self) -> Array | None:
-        """Where the goal is from the tool now `(6,)` [m, rad], as the policy saw it from the tool of
-        a moment ago; None if it does not.
+        """Where the goal is from the tool `(6,)` [m, rad], as the policy sees it; None if it does
+        not.
         """
-        told = self._seen.get(f"state/{SIM_GOAL}")
-        if told is None and self._policy.goal is not None:
-            told = self._policy.goal[0]
+        if (told := self._seen.get(f"state/{SIM_GOAL}")) is None:
+            return None if self._policy.goal is None else self._policy.goal[0]
         then, now = (states[0] for states in (self._env.seen_states, self._env.arm_states))
-        if told is None or then is now:
+        if then is now:
             return told
         goal = geometry.pose_move(then.pose_base_tcp, told.astype(np.float64))
         return geometry.pose_delta(now.pose_base_tcp, goal)

@@ -6,7 +6,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Hardware
-from robot_rl.types import PLACE, ArmState, Array, SpaceSpec, WorldState
+from robot_rl.types import PLACE, SEEN_POSE, ArmState, Array, SpaceSpec, WorldState
 
 START = "tcp_pose"
 TWIST = "tcp_twist"
@@ -29,8 +29,10 @@ class Observer:
     how far the tool is tilted, which a camera can hardly tell from a shift. `state/place` `(6,)`, if
     the space has it, is where the tool is, seen from the middle of the task's start poses
     (`places`, one `(7,)` for each arm): what a camera that stands still shows, stands still there.
-    `state/sim_goal`, if the space has it, is the simulator's truth: the goal seen from the tool, or
-    what `goals` makes of the world and the tools, a pose in the base of each arm. `judge/height` [m]
+    `state/seen_pose` `(6,)`, if the space has it, is where the tool was when the pictures were taken,
+    in the frame of `state/tcp_pose`. `state/sim_goal`, if the space has it, is the simulator's truth:
+    the goal seen from the tool of then, as a camera at the hand sees it, or what `goals` makes of the
+    world and the tools, a pose in the base of each arm. `judge/height` [m]
     in the base frame and `judge/force` [N], `(arms,)`, are there if the space has them.
     """
 
@@ -47,6 +49,7 @@ class Observer:
             any(name.endswith("/" + seen) for name in space.observations)
             for seen in (SIM_GOAL, GRAVITY)
         )
+        self._tells_moment = any(name.endswith("/" + SEEN_POSE) for name in space.observations)
         sees_place = any(name.endswith("/" + PLACE) for name in space.observations)
         self._places = [np.array(place) for place in places] if sees_place else []
         self._judge_height = "judge/height" in space.observations
@@ -71,13 +74,20 @@ class Observer:
         self._starts = [arm.pose_base_tcp for arm in arms]
 
     def observe(
-        self, arms: Sequence[ArmState], pictures: Mapping[str, Array], world: WorldState | None
+        self,
+        arms: Sequence[ArmState],
+        pictures: Mapping[str, Array],
+        world: WorldState | None,
+        seen: Sequence[ArmState] = (),
     ) -> dict[str, Array]:
-        """The observation of this moment; pictures go in as they are, under their names."""
+        """The observation of this moment; pictures go in as they are, under their names. They, and the
+        `world`, are of the moment at which the arms were as `seen`: now, if nothing is said.
+        """
         observation: dict[str, Array] = {}
         goals: Sequence[Array] = ()
+        tools = [arm.pose_base_tcp for arm in seen or arms]
         if self._sees_goal and world is not None:
-            goals = self._goals_of(world, [arm.pose_base_tcp for arm in arms])
+            goals = self._goals_of(world, tools)
         for i, (prefix, start, down, arm) in enumerate(
             zip(self._prefixes, self._starts, self._downwards, arms, strict=True)
         ):
@@ -92,8 +102,10 @@ class Observer:
                 values[GRAVITY] = geometry.quat_rotate(to_tool, down)
             if self._places:
                 values[PLACE] = geometry.pose_delta(self._places[i], arm.pose_base_tcp)
+            if self._tells_moment:
+                values[SEEN_POSE] = geometry.pose_delta(start, tools[i])
             if goals:
-                values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, goals[i])
+                values[SIM_GOAL] = geometry.pose_delta(tools[i], goals[i])
             observation |= {
                 prefix + name: value.astype(np.float32) for name, value in values.items()
             }

@@ -1,10 +1,9 @@
-"""What cameras see is a moment ago, and an observation is of that moment.
+"""What cameras see is a moment ago.
 
-A frame is 20 to 60 ms old when it arrives; at 0.08 m/s the tool is then elsewhere by 2 to 5 mm. Where
-it was and how fast, when the pictures were taken, the arm's process still knows: that is what is
-observed beside them, so that a goal that is seen from the tool means the tool that is seen. Of the
-target nobody has to wait: it is today's, seen from the tool of then, and tells what the arm is about
-to do. In lockstep, where a picture takes no time, a delay can be simulated (`train --delay`).
+A frame is 20 to 60 ms old when it is seen; at 0.08 m/s the tool is by then elsewhere by 2 to 5 mm.
+Where it was when the pictures were taken the arm's process still knows: a task with `observe_moment`
+has it in its observation, and what is seen from there is known from where the tool is now. In
+lockstep, where a picture takes no time, a delay can be simulated (`train --delay`).
 """
 
 import time

@@ -323,7 +323,7 @@ class RobotEnv(gymnasium.Env):
         age_s = self._past.age_s(self.cameras)
         self._seen_t = self.clock.now() - age_s
         self.seen_states = self._past.arms_then(self.arm_states, age_s)
-        seen = self._observer.observe(self.seen_states, pictures, world)
+        seen = self._observer.observe(self.arm_states, pictures, world, self.seen_states)
         return seen | self.hands.observe() | self.turns.observe()
 
     def _judge(self, observation: dict[str, Array]) -> RewardResult:

@@ -26,6 +26,7 @@ from robot_rl.types.data import (
     DRIVER_FAULTS,
     JUDGE_NUMBERS,
     PLACE,
+    SEEN_POSE,
     SHOWS,
     ActorStream,
     Command,

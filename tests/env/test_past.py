@@ -1,4 +1,4 @@
-"""What is seen is of a moment ago, and all that is observed beside it is of the same moment."""
+"""What is seen is of a moment ago, and where the tool was then is known."""
 
 import threading
 import time
@@ -15,6 +15,9 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.world import WorldClient
 from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
+from robot_rl.networks.goal import GoalFilter
+from robot_rl.networks.moment import when_seen
+from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import Array, ConfigError
 
 TASK = config.load_task("peg_insert")
@@ -30,7 +33,7 @@ def make_env(lockstep_arm) -> Iterator[MakeEnv]:
     opened: list[RobotEnv] = []
 
     def make(delay_s: float = 0.0, obs="state") -> RobotEnv:
-        task = replace(TASK, observe_place=True)
+        task = replace(TASK, observe_place=True, observe_moment=True)
         opened.append(RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs=obs, delay_s=delay_s))
         return opened[-1]
 
@@ -66,42 +69,54 @@ def test_a_delay_changes_what_is_seen_and_not_how_the_arm_moves(make_env):
 
 
 def test_what_is_seen_a_period_late_is_what_was_seen_in_time_one_step_before(gl, make_env):
-    """Of the pictures, of where the tool was and how fast, and of the goal from there."""
+    """The pictures and where the tool was; where it is now is felt in time."""
     in_time, *_ = played(make_env(obs="pixels"))
     late, *_ = played(make_env(TASK.rate_hz**-1, obs="pixels"))
-    for before, now in zip(in_time[1:-1], late[2:], strict=True):
+    for before, then, now in zip(in_time[1:-1], in_time[2:], late[2:], strict=True):
         for name in ("image/wrist", "image/front"):
             np.testing.assert_array_equal(now[name], before[name], err_msg=name)
-        for name in ("tcp_pose", "place", "tcp_twist"):
-            np.testing.assert_allclose(now[f"state/{name}"], before[f"state/{name}"], atol=1e-6)
-    assert any((one["image/wrist"] != other["image/wrist"]).any() for one, other in zip(
-        in_time[1:], late[1:], strict=True)), "nothing was late"  # fmt: skip
+        for seen in (before["state/tcp_pose"], before["state/seen_pose"]):
+            np.testing.assert_allclose(now["state/seen_pose"], seen, atol=1e-6)
+        for name in ("tcp_pose", "tcp_twist", "tcp_wrench", "target_offset", "place"):
+            np.testing.assert_array_equal(now[f"state/{name}"], then[f"state/{name}"], err_msg=name)
+    differ = [
+        (one["image/wrist"] != other["image/wrist"]).any()
+        for one, other in zip(in_time[1:], late[1:], strict=True)
+    ]
+    assert any(differ), "nothing was late"
 
 
 def test_the_goal_is_seen_from_where_the_tool_was(make_env):
     """Wherever an arm is, the goal from there is one place, in time and late."""
     for delay_s in (0.0, 0.03, 0.12):
         env = make_env(delay_s)
-        env.reset(seed=5)
-        for move in moves():
-            observation, *_ = env.step(move)
+        start = None
+        for move in (None, *moves()):
+            observation = env.reset(seed=5)[0] if move is None else env.step(move)[0]
             assert env.world is not None
-            tool = env.seen_states[0].pose_base_tcp
+            start = env.arm_states[0].pose_base_tcp if start is None else start
+            tool = geometry.pose_move(start, observation["state/seen_pose"].astype(np.float64))
             seen = geometry.pose_move(tool, observation["state/sim_goal"].astype(np.float64))
             np.testing.assert_allclose(seen, env.world.latest.goal_base_tcp, atol=1e-5)
 
 
-def test_the_target_is_todays_and_seen_from_the_tool_of_then(make_env):
-    """So that what is decided late builds on what the arm is about to do, not on what it did."""
-    env = make_env(0.12)
-    env.reset(seed=5)
-    for move in moves():
-        observation, *_ = env.step(move)
-        target = geometry.pose_move(
-            env.seen_states[0].pose_base_tcp,
-            observation["state/target_offset"].astype(np.float64),
-        )
-        np.testing.assert_allclose(target, env.arm_states[0].target_base_tcp, atol=1e-6)
+def test_a_goal_that_is_seen_late_is_known_from_where_the_tool_is(make_env):
+    """The policy's filter and the labels of its encoder say of a late camera's frames what they say of
+    those of one that is in time; and what an encoder is told of the bench is of the pictures' moment.
+    """
+    spec = PolicySpec.from_space(make_env().space_spec, "none")
+    truths = []
+    for delay_s in (0.0, 0.12):
+        goals, known, told = GoalFilter(1), [], []
+        for observation in played(make_env(delay_s), seed=5)[0]:
+            now, then = spec.tools(observation), spec.seen_tools(observation)
+            seen = observation["state/sim_goal"][None]
+            known.append(goals.update(then, seen, now=now)[0])
+            place = geometry.pose_from_vector(when_seen(observation, "state/place"))
+            told.append(geometry.pose_move(place, seen[0].astype(np.float64)))
+        np.testing.assert_allclose(told, told[:1] * len(told), atol=1e-5)
+        truths.append(known)
+    np.testing.assert_allclose(truths[1], truths[0], atol=1e-5)
 
 
 def test_what_was_in_another_scene_is_not_seen_in_this_one(lockstep_arm):

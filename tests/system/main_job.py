@@ -18,7 +18,7 @@ from robot_rl.types import Mark, RecordId, Step
 
 SHORT = ["--obs", "state", "--demos", "3", "--eval-episodes", "1",
          "--learner.no-compile", "--learner.agent.batch-size", "32", "--learner.agent.critics", "2",
-         "--learner.schedule.utd", "2"]  # fmt: skip
+         "--learner.schedule.utd", "2", "--learner.agent.bc-initial-updates", "0"]  # fmt: skip
 """Options of a run that is about processes, not about learning."""
 
 

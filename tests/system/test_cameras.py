@@ -21,7 +21,8 @@ from tests.system.main_job import entries_of, lines, require_every_step_once, st
 STEPS = 140
 OPTIONS = ["--obs", "pixels", "--clock", "real", "--demos", "1", "--wander-steps", "10", "--steps", str(STEPS),
            "--eval-episodes", "0", "--learner.no-compile", "--learner.pretrain.epochs", "2",
-           "--learner.agent.batch-size", "16", "--learner.agent.critics", "2"]  # fmt: skip
+           "--learner.agent.batch-size", "16", "--learner.agent.critics", "2",
+           "--learner.agent.bc-initial-updates", "0"]  # fmt: skip
 
 
 @pytest.fixture

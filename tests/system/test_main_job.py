@@ -61,7 +61,7 @@ def test_it_learns(tmp_path):
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "peg_wide.py").write_text(WIDE)
     job = start(tmp_path, "train", "peg_wide", "--obs", "state", "--name", "run", "--steps", "1200",
-                "--learner.no-compile",
+                "--learner.no-compile", "--learner.algorithm", "rlpd",
                 "--demos", "8", "--eval-episodes", "20", "--learner.agent.bc-weight", "0",
                 "--learner.agent.critics", "2", "--learner.agent.actor-period", "1",
                 "--learner.agent.hidden", "128", "128", "--learner.agent.batch-size", "128",
