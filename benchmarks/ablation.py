@@ -41,25 +41,13 @@ END_TO_END = (
     "--learner.agent.batch-size",
     "64",
 )
-COPIED = (
-    "--learner.agent.bc-initial-updates",
-    "20000",
-    "--learner.agent.bc-weight",
-    "20",
-    "--learner.agent.log-std-max",
-    "-3",
-    "--learner.agent.target-entropy-per-action",
-    "-3",
-    "--learner.agent.initial-temperature",
-    "0.001",
-)
 UTDS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One row: what `robot-rl train` is told besides task, seed and steps. `pixels`: from pixels,
-    besides that.
+    """One row: what `robot-rl train` is told besides task, seed and steps; `rlpd` learns where it
+    does not say otherwise. `pixels`: from pixels, besides that.
 
     `obs`: where it makes sense. `weights`: whether it needs the file with the published weights of
     the ResNet-10.
@@ -73,79 +61,89 @@ class Variant:
     weights: bool = False
 
 
-VARIANTS = (
-    Variant(
-        "rlpd",
-        f"the defaults: 20 demonstrations, corrections, BC term, {ScheduleConfig().utd:g} updates"
-        " per step",
-    ),
-    Variant("human-like", "an operator who works as a person does", ("--teleop", "human-like")),
-    Variant("no-corrections", "nobody corrects", ("--actor.no-corrections",)),
-    Variant("no-demos", "no demonstrations; from pixels end to end", ("--demos", "0"), END_TO_END),
-    Variant(
-        "no-human",
-        "neither demonstrations nor corrections; from pixels end to end",
-        ("--demos", "0", "--actor.no-corrections"),
-        END_TO_END,
-    ),
-    Variant("no-bc-term", "without the BC term", ("--learner.agent.bc-weight", "0")),
-    Variant(
-        "bc-init", "begins from behaviour cloning", ("--learner.agent.bc-initial-updates", "20000")
-    ),
-    Variant(
-        "copied", "begins as a copy of the operator, is held to it, and does not shake", COPIED
-    ),
-    Variant("bc", "behaviour cloning of the 20 demonstrations", ("--learner.algorithm", "bc")),
-    Variant(
-        "bc-100",
-        "behaviour cloning of 100 demonstrations",
-        ("--learner.algorithm", "bc", "--demos", "100"),
-    ),
-    Variant(
-        "hg-dagger",
-        "behaviour cloning with corrections (HG-DAgger)",
-        ("--learner.algorithm", "hg_dagger"),
-    ),
-    Variant(
-        "separate-hand",
-        "hands moved by a DQN of their own, as HIL-SERL's",
-        ("--learner.agent.hand", "separate"),
-    ),
-    Variant(
-        "end-to-end",
-        "small CNN trained by the critics, 1 update per step, batch 64",
-        END_TO_END,
-        obs=("pixels",),
-    ),
-    Variant(
-        "random-encoder",
-        "small CNN as it was initialised, frozen",
-        (
-            "--learner.pretrain.learning-rate",
-            "0",
-            "--learner.pretrain.epochs",
-            "1",
-            "--wander-steps",
-            "0",
-        ),
-        obs=("pixels",),
-    ),
-    Variant(
-        "resnet10",
-        "ResNet-10 as HIL-SERL",
-        ("--learner.encoder", "resnet10"),
-        obs=("pixels",),
-        weights=True,
-    ),
-    *(
+VARIANTS = tuple(
+    variant
+    if "--learner.algorithm" in variant.arguments
+    else replace(variant, arguments=("--learner.algorithm", "rlpd", *variant.arguments))
+    for variant in (
         Variant(
-            f"utd-{utd}",
-            f"{utd} update{'s' * (utd > 1)} per step",
-            ("--learner.schedule.utd", f"{utd}"),
-        )
-        for utd in UTDS
-        if utd != ScheduleConfig().utd
-    ),
+            "rlpd",
+            f"20 demonstrations, corrections, BC term, {ScheduleConfig().utd:g} updates per step",
+        ),
+        Variant("human-like", "an operator who works as a person does", ("--teleop", "human-like")),
+        Variant("no-corrections", "nobody corrects", ("--actor.no-corrections",)),
+        Variant(
+            "no-demos", "no demonstrations; from pixels end to end", ("--demos", "0"), END_TO_END
+        ),
+        Variant(
+            "no-human",
+            "neither demonstrations nor corrections; from pixels end to end",
+            ("--demos", "0", "--actor.no-corrections"),
+            END_TO_END,
+        ),
+        Variant("no-bc-term", "without the BC term", ("--learner.agent.bc-weight", "0")),
+        Variant(
+            "bc-init",
+            "begins from behaviour cloning",
+            ("--learner.agent.bc-initial-updates", "20000"),
+        ),
+        Variant(
+            "rlpd-bc",
+            "begins as a copy of the operator, is held to it, and does not shake",
+            ("--learner.algorithm", "rlpd_bc"),
+        ),
+        Variant("bc", "behaviour cloning of the 20 demonstrations", ("--learner.algorithm", "bc")),
+        Variant(
+            "bc-100",
+            "behaviour cloning of 100 demonstrations",
+            ("--learner.algorithm", "bc", "--demos", "100"),
+        ),
+        Variant(
+            "hg-dagger",
+            "behaviour cloning with corrections (HG-DAgger)",
+            ("--learner.algorithm", "hg_dagger"),
+        ),
+        Variant(
+            "separate-hand",
+            "hands moved by a DQN of their own, as HIL-SERL's",
+            ("--learner.agent.hand", "separate"),
+        ),
+        Variant(
+            "end-to-end",
+            "small CNN trained by the critics, 1 update per step, batch 64",
+            END_TO_END,
+            obs=("pixels",),
+        ),
+        Variant(
+            "random-encoder",
+            "small CNN as it was initialised, frozen",
+            (
+                "--learner.pretrain.learning-rate",
+                "0",
+                "--learner.pretrain.epochs",
+                "1",
+                "--wander-steps",
+                "0",
+            ),
+            obs=("pixels",),
+        ),
+        Variant(
+            "resnet10",
+            "ResNet-10 as HIL-SERL",
+            ("--learner.encoder", "resnet10"),
+            obs=("pixels",),
+            weights=True,
+        ),
+        *(
+            Variant(
+                f"utd-{utd}",
+                f"{utd} update{'s' * (utd > 1)} per step",
+                ("--learner.schedule.utd", f"{utd}"),
+            )
+            for utd in UTDS
+            if utd != ScheduleConfig().utd
+        ),
+    )
 )
 
 

@@ -163,7 +163,8 @@ def test_every_variant_is_a_run_that_train_accepts_and_that_differs(
     bare = [str(replace(options, name="")) for options, _ in seen]
     assert len(set(bare)) == len(jobs)
     named = {job.variant.name: options for job, (options, _) in zip(jobs, seen, strict=True)}
-    assert named["rlpd"].learner == replace(LearnerConfig(), agent=named["rlpd"].learner.agent)
+    assert named["rlpd"].learner == named["no-corrections"].learner
+    assert named["rlpd"].learner.agent == replace(LearnerConfig("rlpd").agent, discount=0.95)
     assert not named["no-corrections"].actor.corrections
     assert named["no-demos"].demos == 0
 
