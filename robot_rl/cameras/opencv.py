@@ -70,9 +70,17 @@ class Options(LiveOptions):
     """Locks the exposure of a USB camera [100 us]; None leaves it automatic."""
     white_balance: float | None = None
     """Locks the white balance of a USB camera [K]; None leaves it automatic."""
+    latency_s: float = 0.0
+    """How long before it arrived a frame was taken [s], exposure, camera and way: nothing tells but a
+    measurement (docs/cameras.md)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not 0.0 <= self.latency_s < self.max_age_s:
+            raise ConfigError(
+                f"latency_s = {self.latency_s:g}: wanted 0 or more, and less than max_age_s"
+                f" ({self.max_age_s:g}), beyond which a frame is shown to nobody"
+            )
         if len(self.fourcc) not in (0, 4):
             raise ConfigError(f"fourcc = {self.fourcc!r}: wanted 4 letters, as MJPG")
 
@@ -171,6 +179,7 @@ class _Capture:
         self._settling = Settling(self._settles_s(options))
         self._period_s = 1.0 / (options.rate_hz or self._capture.get(cv2.CAP_PROP_FPS) or 30.0)
         self._due = time.monotonic()
+        self._latency_s = options.latency_s
 
     def grab(self, timeout_s: float) -> Grab | None:
         if self._is_file:
@@ -184,7 +193,7 @@ class _Capture:
             return None
         return Grab(
             cv2.cvtColor(picture, cv2.COLOR_BGR2RGB),
-            taken,
+            taken - self._latency_s,
             settled=self._settling.has_settled(taken),
         )
 

@@ -45,6 +45,27 @@ def test_a_slower_rate_can_be_asked_of_a_file(tmp_path):
         camera.close()
 
 
+def test_a_frame_is_as_old_as_it_was_on_its_way_before_it_arrived(tmp_path):
+    with video(tmp_path / "film.mp4") as film:
+        in_time, late = open_live(front(film), None), open_live(front(film, latency_s=0.4), None)
+        ages = []
+        for _ in range(10):
+            time.sleep(0.03)
+            for camera in (in_time, late):
+                camera.read()
+                ages.append(time.monotonic() - (camera.taken_t or 0.0))
+        in_time.close()
+        late.close()
+    assert min(ages[1::2]) >= 0.4 and min(ages[::2]) < 0.3
+    assert np.median(ages[1::2]) - np.median(ages[::2]) == pytest.approx(0.4, abs=0.15)
+
+
+@pytest.mark.parametrize("latency_s", [-0.01, 1.0])
+def test_a_latency_that_no_frame_could_survive_is_refused(latency_s):
+    with pytest.raises(ConfigError, match=r"latency_s = .*less than max_age_s"):
+        open_live(front("/dev/video98", latency_s=latency_s), None)
+
+
 def test_a_picture_that_stays_is_frozen_unless_the_file_says_it_may(tmp_path):
     with video(tmp_path / "still.mp4", frames=1) as film:
         # each picture opens the film anew
