@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from robot_rl.machine.small_files import is_number, read_json, read_lines, write
 from robot_rl.stream.episodes import EpisodeOf, episode_of
 from robot_rl.stream.log import StepLog
 from robot_rl.types import DataError, Step
+
+if TYPE_CHECKING:  # it is loaded where something is drawn
+    from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
 METRICS = ("env_steps",)
@@ -136,9 +139,6 @@ def plot_learning(folder: RunFolder) -> list[Path]:
 
 
 def _plot_learning(folder: RunFolder) -> list[Path]:
-    import matplotlib
-
-    matplotlib.use("Agg")
     folder.plots.mkdir(exist_ok=True)
     written = []
     training = Progress()
@@ -168,15 +168,13 @@ def plot_demos(folder: RunFolder) -> Path | None:
 
 
 def _plot_demos(folder: RunFolder) -> Path | None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     paths, ends, tally = _demos(folder)
     if not paths:
         return None
-    figure, (lengths, above, aside) = pyplot.subplots(1, 3, figsize=(12, 4), dpi=110)
+    figure = Figure(figsize=(12, 4), dpi=110)
+    lengths, above, aside = figure.subplots(1, 3)
     lengths.bar(
         range(1, len(paths) + 1), [len(path) - 1 for path in paths.values()], color="#2ca02c"
     )
@@ -286,10 +284,11 @@ def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:
 
 
 def _plot_success(curve: Sequence[Point], folder: RunFolder) -> Path:
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     steps, figures = [point.env_steps for point in curve], [point.figures for point in curve]
-    figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)
+    figure = Figure(figsize=(8, 4.5), dpi=120)
+    axes = figure.subplots()
     axes.plot(
         steps, [each.success for each in figures], color="#1f77b4", label="success, all episodes"
     )
@@ -338,7 +337,7 @@ CURVES = tuple(name for names in PANELS for name in names)
 
 
 def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     table = {name: np.array(column) for name, column in metrics.items()}
     # else there was no update
@@ -349,7 +348,8 @@ def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
     offline = bool(np.nansum(table["offline_updates"]))
     x = table["offline_updates"] + table["updates"] if offline else table["env_steps"]
     lines = -(-len(panels) // 3)
-    figure, grid = pyplot.subplots(lines, 3, figsize=(11, 2.75 * lines), dpi=120, squeeze=False)
+    figure = Figure(figsize=(11, 2.75 * lines), dpi=120)
+    grid = figure.subplots(lines, 3, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     for axes, names in zip(grid.flat, panels, strict=False):
@@ -367,13 +367,17 @@ def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
         axes.grid(alpha=0.3)
         if len(names) > 1:
             axes.legend(fontsize="small")
-    return _save(figure, folder.plots / "learner.png")
+    width, height = figure.get_size_inches()
+    # by the inch: a layout that measures all words of all panels takes a second
+    figure.subplots_adjust(
+        left=0.75 / width, right=1.0 - 0.15 / width, wspace=0.25,
+        bottom=0.55 / height, top=1.0 - 0.4 / height, hspace=0.49,
+    )  # fmt: skip
+    figure.savefig(folder.plots / "learner.png")
+    return folder.plots / "learner.png"
 
 
-def _save(figure: Any, path: Path) -> Path:
-    from matplotlib import pyplot
-
+def _save(figure: "Figure", path: Path) -> Path:
     figure.tight_layout()
     figure.savefig(path)
-    pyplot.close(figure)
     return path
