@@ -43,7 +43,16 @@ settings.register_profile("robot_rl", deadline=None, derandomize=True)
 settings.load_profile("robot_rl")
 
 
-SLOW = {"system", "faults", "attacks", "browser", "start_arm", "lockstep_arm", "start_display"}
+SLOW = {
+    "system",
+    "faults",
+    "attacks",
+    "browser",
+    "start_arm",
+    "lockstep_arm",
+    "real_arm",
+    "start_display",
+}
 """Folders of tests that run whole systems, and fixtures that start a browser, an arm's process, a
 display.
 """
@@ -169,10 +178,30 @@ def shared_arm(tmp_path_factory) -> Iterator[ArmProcess]:
 @pytest.fixture
 def lockstep_arm(shared_arm: ArmProcess) -> str:
     """Where the shared arm is, at its home and without a fault, whatever the test before did."""
+    return begun_anew(shared_arm.address)
+
+
+@pytest.fixture(scope="module")
+def shared_real_arm(tmp_path_factory) -> Iterator[ArmProcess]:
+    """A simulated arm on the real clock, for all tests of a file that do not end it."""
+    from robot_rl.links.sockets import free_addresses
+
+    arm = serve_arm(tmp_path_factory.mktemp("arm"), free_addresses(1)[0], "real")
+    yield arm
+    assert arm.stop() == 0
+
+
+@pytest.fixture
+def real_arm(shared_real_arm: ArmProcess) -> str:
+    """Where that one is, at its home and without a fault."""
+    return begun_anew(shared_real_arm.address)
+
+
+def begun_anew(address: str) -> str:
+    """The address of an arm that is at its home and without a fault."""
     from robot_rl.controllers.client import ArmClient
     from robot_rl.controllers.world import WorldClient
 
-    address = shared_arm.address
     with (
         closing(WorldClient(address, timeout_s=100.0)) as world,
         closing(ArmClient(address)) as arm,

@@ -155,7 +155,7 @@ def test_every_reward_and_each_of_its_options_stands_on_the_page_with_its_defaul
             assert text and f"({default})" * bool(default) in row
 
 
-def test_the_code_of_the_api_page_runs(tmp_path, monkeypatch, start_arm) -> None:
+def test_the_code_of_the_api_page_runs(tmp_path, monkeypatch, lockstep_arm) -> None:
     monkeypatch.chdir(tmp_path)
     folder = create.create_run("peg_insert", create.TrainConfig(name="first", obs="state"))
     spec = PolicySpec.from_space(folder.spaces(), "none")
@@ -165,7 +165,7 @@ def test_the_code_of_the_api_page_runs(tmp_path, monkeypatch, start_arm) -> None
     with StepLog(folder.demos_log, folder.spaces(), run=folder.settings.id) as log:
         for index in range(LENGTH + 1):
             log.append_step(make_step(folder.spaces(), 0, index, np.zeros(6, np.float32)))
-    arm = replace(config.load_hardware("sim_panda").arms[0], address=start_arm("lockstep").address)
+    arm = replace(config.load_hardware("sim_panda").arms[0], address=lockstep_arm)
     bench = replace(config.load_hardware("sim_panda"), arms=(arm,))
     monkeypatch.setattr(config, "load_hardware", lambda name: bench)
     names: dict[str, Any] = {}

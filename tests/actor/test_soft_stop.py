@@ -25,9 +25,9 @@ HOLDS_WITHIN = 500  # cycles of the arm's loop, half a second of its own time
 
 
 @pytest.fixture
-def env(start_arm):
+def env(real_arm):
     hardware = config.load_hardware("sim_panda")
-    arm = replace(hardware.arms[0], address=start_arm("real").address)
+    arm = replace(hardware.arms[0], address=real_arm)
     opened = RobotEnv(
         replace(TASK, start=(FAR,), max_steps=2), replace(hardware, arms=(arm,)), obs="state"
     )

@@ -163,12 +163,12 @@ def test_a_list_of_starts_is_what_was_written_or_says_what_is_wrong(tmp_path):
 
 
 @pytest.fixture
-def env(start_arm):
+def env(lockstep_arm):
     """A task whose own judge takes any pose for success after two steps."""
     anywhere = Use("pose", {"goals": ((0.5, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0),), "rotation_rad": 3.2,
                             "translation_m": 9.0})  # fmt: skip
     task = replace(config.load_task("peg_insert"), reward=anywhere, max_steps=5)
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     opened = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
     yield opened
     opened.close()

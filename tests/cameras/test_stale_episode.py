@@ -37,12 +37,12 @@ def camera(monkeypatch):
 
 
 @pytest.fixture
-def env(camera, start_arm):
+def env(camera, real_arm):
     """The simulated arm in real time, looked at by a camera that may fail."""
     hardware = config.load_hardware("sim_panda")
     hardware = replace(
         hardware,
-        arms=(replace(hardware.arms[0], address=start_arm("real").address),),
+        arms=(replace(hardware.arms[0], address=real_arm),),
         cameras=(replace(camera.config, name="wrist"),),
     )
     task = replace(

@@ -207,13 +207,13 @@ def test_who_has_not_set_the_arm_up_does_not_move_it(start_arm):
     stranger.close()
 
 
-@pytest.mark.parametrize("clock", ["lockstep", "real"])
-def test_a_copy_of_a_message_and_one_without_a_time_move_nothing(start_arm, clock):
+@pytest.mark.parametrize("clock", ["lockstep_arm", "real_arm"])
+def test_a_copy_of_a_message_and_one_without_a_time_move_nothing(request, clock):
     """An attacker's replay, a proxy that sends twice, a program that does not look before it leaps."""
-    process = start_arm(clock)
-    arm = connect(process.address)
-    raw = raw_client(process.address)
-    life, secret = life_of(raw), read_secret(process.address)
+    address = request.getfixturevalue(clock)
+    arm = connect(address)
+    raw = raw_client(address)
+    life, secret = life_of(raw), read_secret(address)
 
     def say(number, seen_t):
         state = arm.refresh()
@@ -258,9 +258,9 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     arm.close()
 
 
-def test_an_arm_whose_machine_has_slept_goes_on(start_arm):
-    process = start_arm("real")
-    arm = connect(process.address)
+def test_an_arm_whose_machine_has_slept_goes_on(real_arm, shared_real_arm):
+    process = shared_real_arm
+    arm = connect(real_arm)
     network = process.process.pid
     below = descendants(network)
     (loop,) = [pid for pid, command in below.items() if "multiprocessing.spawn" in command]
@@ -359,9 +359,8 @@ def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(lockstep_arm
     arm.close()
 
 
-def test_real_clock_resets_moves_and_keeps_time(start_arm):
-    process = start_arm("real")
-    arm, world = connect(process.address), WorldClient(process.address)
+def test_real_clock_resets_moves_and_keeps_time(real_arm):
+    arm, world = connect(real_arm), WorldClient(real_arm)
     assert world.reset(3).objects.shape == (1, 7)
     before = arm.refresh()
     for _ in range(10):

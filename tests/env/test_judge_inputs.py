@@ -52,9 +52,9 @@ def looker(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("obs", ["state", "pixels"])
 def test_the_judge_sees_by_its_own_cameras_and_nothing_that_learns_or_acts_does(
-    obs, gl, looker, start_arm, tmp_path
+    obs, gl, looker, lockstep_arm, tmp_path
 ):
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     task = replace(TASK, reward=looker(cameras=("front", "wrist"), size=[40, 56]))
     env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs=obs)
     plain = config.spaces(TASK, HARDWARE, obs)
@@ -90,8 +90,8 @@ def test_the_judge_sees_by_its_own_cameras_and_nothing_that_learns_or_acts_does(
     assert set(env.cameras) == {"front", "wrist"}
 
 
-def test_a_camera_is_opened_once_and_gives_two_sizes(gl, looker, start_arm):
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+def test_a_camera_is_opened_once_and_gives_two_sizes(gl, looker, lockstep_arm):
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     bench = replace(HARDWARE, arms=(arm,))
     frames = []
     for size in ((48, 48), (24, 24), (96, 96)):

@@ -24,8 +24,8 @@ HARDWARE = config.load_hardware("sim_panda")
 
 
 @pytest.mark.parametrize("kind", [scripted, human_like])
-def test_every_other_episode_is_a_success_and_the_others_never_are(start_arm, tmp_path, kind):
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+def test_every_other_episode_is_a_success_and_the_others_never_are(lockstep_arm, tmp_path, kind):
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     teleop = kind.Teleop(kind.Options(), Given(task=TASK, world=env.world, mode="collect", seed=1))
     with StepLog(tmp_path / "log", env.space_spec) as log:

@@ -77,11 +77,10 @@ def test_a_set_up_that_the_arm_refuses_and_a_box_that_it_cannot_fill_are_finding
     assert 0.3 < angle < 0.6
 
 
-def test_an_arm_that_serves_somebody_keeps_its_set_up(start_arm):
-    process = start_arm("real")
-    arm = connect_arm(TASK, replace(BARE.arms[0], address=process.address))
+def test_an_arm_that_serves_somebody_keeps_its_set_up(real_arm):
+    arm = connect_arm(TASK, replace(BARE.arms[0], address=real_arm))
     findings = check(
-        at(process.address),
+        at(real_arm),
         replace(TASK, pose_tcp_tool=(0.0, 0.0, 0.2, 0.0, 0.0, 0.0, 1.0)),
         seconds=0.2,
     )
@@ -146,13 +145,12 @@ def test_what_a_robot_is_set_to_is_found_before_its_process_starts(address):
     assert said(findings, "mode of the robot").right and said(findings, "connection").right
 
 
-def test_a_latched_fault_is_found_with_its_reason_and_stays(start_arm):
-    process = start_arm("real")
-    arm = ArmClient(process.address, timeout_s=60.0)
-    bench = at(process.address).arms[0]
+def test_a_latched_fault_is_found_with_its_reason_and_stays(real_arm):
+    arm = ArmClient(real_arm, timeout_s=60.0)
+    bench = at(real_arm).arms[0]
     arm.configure(np.array(bench.pose_flange_tcp), Compliance(), bench.limits)
     arm.command(ArmTarget(np.full(7, math.nan), 0.1))
-    finding = said(check(at(process.address), TASK, seconds=0.3), "error state")
+    finding = said(check(at(real_arm), TASK, seconds=0.3), "error state")
     assert (
         not finding.right
         and finding.found == "TARGET_NOT_FINITE"
