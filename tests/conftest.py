@@ -33,6 +33,10 @@ if "ROBOT_RL_KEYS" not in os.environ:
 # classifier
 os.environ.setdefault("ROBOT_RL_JUDGE", "simulator")
 
+# torch's compiler takes the processor's word for what it can do: to try it out costs every new
+# cache ten seconds of the C++ compiler
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+
 # who starts the tests in the background of a script has them ignore Ctrl-C, which every process
 # below inherits
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

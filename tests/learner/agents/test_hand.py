@@ -300,7 +300,8 @@ def test_without_grippers_updates_are_bit_for_bit_those_of_an_arm_alone() -> Non
 
 @pytest.mark.slow
 def test_compiled_updates_with_hands_are_those_that_were_not_compiled() -> None:
-    plain, compiled = make_hands(), make_hands()
+    # critics of one layer: each more is as many files for the C++ compiler
+    plain, compiled = make_hands(hidden=(32,)), make_hands(hidden=(32,))
     # not the critics' loss, which takes as long again and differs least from that without hands
     compiled._target_fn = Compiled(compiled.critic_target)
     compiled._actor_fn = Compiled(compiled.actor_loss)
