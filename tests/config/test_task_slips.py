@@ -341,18 +341,18 @@ ON_BENCH = [
 
 DEFAULTS = [
     (
-        '{"learner.agent.discount": 0.95}',
-        '{"learner.agent.discount": 1.5}',
+        '"learner.agent.discount": 0.95,',
+        '"learner.agent.discount": 1.5,',
         "defaults.learner.agent.discount discount must be",
     ),
     (
-        '{"learner.agent.discount": 0.95}',
-        '{"learner.agent.discont": 0.9}',
+        '"learner.agent.discount": 0.95,',
+        '"learner.agent.discont": 0.9,',
         "(did you mean 'discount'?)",
     ),
     (
-        '{"learner.agent.discount": 0.95}',
-        '{"demos": "many"}',
+        '"learner.agent.discount": 0.95,',
+        '"demos": "many",',
         'defaults.demos = "many": wanted a valid integer',
     ),
 ]
