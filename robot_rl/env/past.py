@@ -7,7 +7,7 @@ lockstep, where a picture takes no time, a delay can be simulated (`train --dela
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from robot_rl.config.run_settings import check_delay
 from robot_rl.controllers.client import ArmClient
@@ -47,9 +47,9 @@ class Past:
         if world is not None and delay_s:
             self.world = PastWorld(world, delay_s)
 
-    def age_s(self, cameras: Mapping[str, Camera]) -> float:
+    def age_s(self, cameras: Sequence[Camera]) -> float:
         """How old what the cameras showed last is: the mean of those that say."""
-        taken = [c.taken_t for c in cameras.values() if c.taken_t is not None]
+        taken = [camera.taken_t for camera in cameras if camera.taken_t is not None]
         if not taken:
             return self._delay_s
         return min(max(time.monotonic() - sum(taken) / len(taken), 0.0), LONGEST_AGO_S)

@@ -320,7 +320,7 @@ class RobotEnv(gymnasium.Env):
         world = self._past.world.refresh() if self._past.world is not None else None
         pictures = self._views.read()
         self._images = {name: view for name, view in pictures.items() if name.startswith("image/")}
-        age_s = self._past.age_s(self.cameras)
+        age_s = self._past.age_s([c for n, c in self.cameras.items() if n in self.task.cameras])
         self._seen_t = self.clock.now() - age_s
         self.seen_states = self._past.arms_then(self.arm_states, age_s)
         seen = self._observer.observe(self.arm_states, pictures, world, self.seen_states)

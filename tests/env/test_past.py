@@ -180,10 +180,10 @@ def test_on_the_real_clock_the_tool_is_where_it_was_when_the_frame_was_taken(sta
     watching.start()
     gone_on, missed = [], []
     try:
-        env.cameras["stranger"] = LateCamera(None, Given())
+        env.cameras["wrist"] = LateCamera(None, Given())
         env.reset(seed=0)
         for step in range(16):
-            env.cameras["stranger"].read()
+            env.cameras["wrist"].read()
             up = 1.0 if step < 8 else -1.0
             _, *_, info = env.step(np.array([0.0, 0.0, -up, 0.0, 0.0, 0.0]))
             if step < 3:
@@ -198,4 +198,4 @@ def test_on_the_real_clock_the_tool_is_where_it_was_when_the_frame_was_taken(sta
         watching.join()
         env.close()
     assert max(gone_on) > 0.006
-    assert np.median(np.abs(missed)) < 0.001
+    assert np.median(np.abs(missed)) < 0.002
