@@ -120,14 +120,17 @@ def brief(cls: type, shown: Collection[str], prefix: str = "") -> type:
     return make_dataclass(cls.__name__, changed, bases=(cls,), frozen=True)
 
 
+OF_PICTURES = ("learner.encoder", "learner.cameras")
+
+
 def with_task_defaults(task: str, options: Any) -> Any:
-    """Run options as the task file wants them; from state, which has no pictures, without its encoder.
+    """Run options as the task file wants them; from state, without pictures, without what is for them.
     Raises ConfigError with every default that is none, with its line.
     """
     loaded, problems = config.load_task(task), []
     wanted = dict(loaded.defaults)
     if options.obs == "state":
-        wanted.pop("learner.encoder", None)
+        wanted = {key: value for key, value in wanted.items() if key not in OF_PICTURES}
     for key, value in wanted.items():
         try:
             options = config.apply_overrides(options, {key: value}, source="")

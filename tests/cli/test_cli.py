@@ -18,7 +18,9 @@ from robot_rl import cli, config
 from robot_rl.cli import verbs
 from robot_rl.cli.arguments import FIRST, choose_arm, choose_arms, parse_run
 from robot_rl.cli.ask import texts
+from robot_rl.config import ObsKind
 from robot_rl.config.run_folder import run_path
+from robot_rl.learner.options import spec_for
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError, StoppedError
 
 
@@ -262,7 +264,20 @@ def test_from_state_no_task_asks_for_pictures(said: tuple[str, ...], encoder: st
     def verb(task: str, resume: str = "", *, options: Any) -> Any:
         return options
 
-    assert parse_run("train", verb, ["--task", "drawer", *said]).learner.encoder == encoder
+    learner = parse_run("train", verb, ["--task", "peg_insert", *said]).learner
+    assert learner.encoder == encoder
+    assert learner.cameras == (() if "state" in said else ("wrist",))
+
+
+@pytest.mark.parametrize("task", config.names_of("tasks"))
+@pytest.mark.parametrize("obs", ["state", "pixels"])
+def test_every_task_can_be_learnt_from_state_as_well(task: str, obs: ObsKind) -> None:
+    def verb(task: str, resume: str = "", *, options: Any) -> Any:
+        return options
+
+    options = parse_run("train", verb, ["--task", task, "--obs", obs])
+    space = config.spaces(config.load_task(task), config.load_hardware(options.hardware), obs)
+    assert bool(spec_for(options.learner, space).cameras) == (obs == "pixels")
 
 
 def test_a_wrong_default_of_a_task_names_the_task(
