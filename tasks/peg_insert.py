@@ -82,7 +82,7 @@ TASK = Task(
         filter_time_s=0.05,  # half a control period: smooth, yet arrived before the next target
     ),
     defaults={
-        "steps": 5_000,
+        "steps": 6_500,
         "wander_steps": 60,
         # Begun as a copy of the demonstrations, with little noise: 1.6 mm of it, RLPD's own, keep
         # the peg out of the hole
