@@ -280,11 +280,10 @@ class ArmClient:
         return self.refresh()
 
     def ago(self, age_s: float, state: ArmState) -> ArmState:
-        """The state with the tool where it was `age_s` before the newest measurement, and as fast."""
+        """The state, with the tool where it was `age_s` before the newest measurement."""
         body = self._link.ask(Kind.PAST, np.array((age_s,), messages.AGE))
         then = messages.body_as(messages.MOMENT, body)
-        pose, twist = then["pose_base_tcp"].copy(), then["twist_base_tcp"].copy()
-        return replace(state, pose_base_tcp=pose, twist_base_tcp=twist)
+        return replace(state, pose_base_tcp=then["pose_base_tcp"].copy())
 
     def refresh(self) -> ArmState:
         """Ask the arm: needed in lockstep when somebody else has moved it (a reset of the world)."""

@@ -217,9 +217,9 @@ class LockstepArm:
     def world(self) -> WorldState:
         return self._arm.world()
 
-    def ago(self, age_s: float) -> tuple[Array, Array]:
-        """Pose and twist of the tool so long before the newest state, which is a tick newer than the
-        newest row.
+    def ago(self, age_s: float) -> Array:
+        """Pose of the tool so long before the newest state, which is a tick newer than the newest
+        row.
         """
         return self.ring.ago(max(age_s - self._loop.tick_s, 0.0))
 

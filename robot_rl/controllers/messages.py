@@ -127,7 +127,7 @@ FINGERS = np.dtype([
 REASON_BYTES = 400
 SEED = np.dtype([("seed", "<i8")])
 AGE = np.dtype([("age_s", "<f8")])
-MOMENT = np.dtype([("pose_base_tcp", "<f8", 7), ("twist_base_tcp", "<f8", 6)])
+MOMENT = np.dtype([("pose_base_tcp", "<f8", 7)])
 """How long ago is asked for, and where the tool was then."""
 
 

@@ -298,8 +298,8 @@ class RealTimeArm:
         self._process.require()
         return messages.to_world(self._world.read())
 
-    def ago(self, age_s: float) -> tuple[Array, Array]:
-        """Pose and twist of the tool so long ago."""
+    def ago(self, age_s: float) -> Array:
+        """Pose of the tool so long ago."""
         return self.ring.ago(age_s)
 
     def past_world(self, age_s: float) -> WorldState:

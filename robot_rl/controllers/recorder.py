@@ -76,8 +76,8 @@ class Ring:
     def __init__(self, joints: int, block: SharedBlock | None = None):
         """A ring of zeros; or the one whose `block` another process has handed over."""
         self.columns = columns(joints)
-        pose, twist = self.columns.index("pose_x"), self.columns.index("speed_x")
-        self._pose, self._twist = slice(pose, pose + 7), slice(twist, twist + 6)
+        pose = self.columns.index("pose_x")
+        self._pose = slice(pose, pose + 7)
         numbers = TICKS * len(self.columns)
         self.block = block or SharedBlock(8 + 8 * numbers)
         self.count = np.frombuffer(self.block.memory, np.int64, 1)
@@ -98,9 +98,9 @@ class Ring:
         result: Array = rows[max(overtaken - int(index[0]), 0) :] if len(index) else rows
         return result
 
-    def ago(self, age_s: float) -> tuple[Array, Array]:
-        """Pose `(7,)` and twist `(6,)` of the tool in the base frame, so long before the newest row;
-        the oldest there are where it goes back no further. DeviceError if there is no row.
+    def ago(self, age_s: float) -> Array:
+        """Pose `(7,)` of the tool in the base frame, so long before the newest row; the oldest there
+        is where it goes back no further. DeviceError if there is no row.
         """
         end = int(self.count[0])
         index = np.arange(max(end - LONGEST_AGO_TICKS, 0), end) % TICKS
@@ -108,8 +108,8 @@ class Ring:
             raise DeviceError("the arm has measured nothing yet")
         times = self.rows[index, T]
         then = max(int(np.searchsorted(times, times[-1] - age_s + HALF_A_TICK_S)) - 1, 0)
-        row = self.rows[index[then]].copy()
-        return row[self._pose], row[self._twist]
+        pose: Array = self.rows[index[then], self._pose].copy()
+        return pose
 
 
 @dataclass(frozen=True)

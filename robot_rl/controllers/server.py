@@ -316,9 +316,7 @@ class Server:
             case Kind.STATE:
                 return self._state(arm.state())
             case Kind.PAST:
-                moment = np.zeros((), messages.MOMENT)
-                moment["pose_base_tcp"], moment["twist_base_tcp"] = arm.ago(_age(body))
-                return moment
+                return np.array((arm.ago(_age(body)),), messages.MOMENT)
             case Kind.CONFIGURE:
                 setup = messages.to_setup(messages.body_as(self._setup_layout, body))
                 check_setup(setup, self._config.limits, arm.joints)

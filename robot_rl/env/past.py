@@ -55,7 +55,7 @@ class Past:
         return min(max(time.monotonic() - sum(taken) / len(taken), 0.0), LONGEST_AGO_S)
 
     def arms_then(self, states: Sequence[ArmState], age_s: float) -> Sequence[ArmState]:
-        """The states with the tools where they were so long ago."""
+        """The states, with the tools where they were so long ago."""
         if not age_s:
             return states
         return [arm.ago(age_s, state) for arm, state in zip(self._arms, states, strict=True)]
