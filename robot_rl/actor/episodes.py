@@ -35,7 +35,9 @@ UNMOVED = "waiting for you to move: the episode begins with your first motion"
 # one after the other, in simulation, before somebody has to come and look
 FAILED_RESETS_AT_MOST = 3
 
-FIRST = {"late_s": 0.0, "probability": None, "doubtful": False, "strangeness": None}
+FIRST = {
+    "late_s": 0.0, "seen_age_s": 0.0, "probability": None, "doubtful": False, "strangeness": None,
+}  # fmt: skip
 """What the environment says of a step in which nothing was done yet."""
 OVER = "cut short: the run was over"
 """The `reason` of an episode that was neither judged nor ended by the operator or a device."""
