@@ -40,7 +40,6 @@ from robot_rl.types import (
     AXES,
     DIRECTION,
     PLACE,
-    SEEN_POSE,
     ActionSpec,
     Compliance,
     ConfigError,
@@ -243,8 +242,6 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
         sizes["projected_gravity"] = 3
     if task.observe_place:
         sizes[PLACE] = 6
-    if task.observe_moment:
-        sizes[SEEN_POSE] = 6
     prefixes = [
         f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms
     ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Hardware
-from robot_rl.types import PLACE, SEEN_POSE, ArmState, Array, SpaceSpec, WorldState
+from robot_rl.types import PLACE, ArmState, Array, SpaceSpec, WorldState
 
 START = "tcp_pose"
 TWIST = "tcp_twist"
@@ -29,10 +29,9 @@ class Observer:
     how far the tool is tilted, which a camera can hardly tell from a shift. `state/place` `(6,)`, if
     the space has it, is where the tool is, seen from the middle of the task's start poses
     (`places`, one `(7,)` for each arm): what a camera that stands still shows, stands still there.
-    `state/seen_pose` `(6,)`, if the space has it, is where the tool was when the pictures were taken,
-    in the frame of `state/tcp_pose`. `state/sim_goal`, if the space has it, is the simulator's truth:
-    the goal seen from the tool of then, as a camera at the hand sees it, or what `goals` makes of the
-    world and the tools, a pose in the base of each arm. `judge/height` [m]
+    `state/sim_goal`, if the space has it, is the simulator's truth: the goal as a camera at the hand
+    sees it, from where the tool was then, or what `goals` makes of the world and the tools, a pose in
+    the base of each arm. `judge/height` [m]
     in the base frame and `judge/force` [N], `(arms,)`, are there if the space has them.
     """
 
@@ -49,7 +48,6 @@ class Observer:
             any(name.endswith("/" + seen) for name in space.observations)
             for seen in (SIM_GOAL, GRAVITY)
         )
-        self._tells_moment = any(name.endswith("/" + SEEN_POSE) for name in space.observations)
         sees_place = any(name.endswith("/" + PLACE) for name in space.observations)
         self._places = [np.array(place) for place in places] if sees_place else []
         self._judge_height = "judge/height" in space.observations
@@ -102,8 +100,6 @@ class Observer:
                 values[GRAVITY] = geometry.quat_rotate(to_tool, down)
             if self._places:
                 values[PLACE] = geometry.pose_delta(self._places[i], arm.pose_base_tcp)
-            if self._tells_moment:
-                values[SEEN_POSE] = geometry.pose_delta(start, tools[i])
             if goals:
                 values[SIM_GOAL] = geometry.pose_delta(tools[i], goals[i])
             observation |= {

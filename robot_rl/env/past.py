@@ -1,9 +1,8 @@
-"""What cameras see is a moment ago.
+"""What cameras see is a moment ago, and everything else that is observed is of now.
 
-A frame is 20 to 60 ms old when it is seen; at 0.08 m/s the tool is by then elsewhere by 2 to 5 mm.
-Where it was when the pictures were taken the arm's process still knows: a task with `observe_moment`
-has it in its observation, and what is seen from there is known from where the tool is now. In
-lockstep, where a picture takes no time, a delay can be simulated (`train --delay`).
+A frame is 20 to 60 ms old when it is seen. How old is recorded; in lockstep, where a picture takes no
+time, a delay can be simulated (`train --delay`): the world as cameras see it is then that of a moment
+ago, and where the tool was then the arm's process knows.
 """
 
 import time
@@ -54,8 +53,9 @@ class Past:
             return self._delay_s
         return min(max(time.monotonic() - sum(taken) / len(taken), 0.0), LONGEST_AGO_S)
 
-    def arms_then(self, states: Sequence[ArmState], age_s: float) -> Sequence[ArmState]:
-        """The states, with the tools where they were so long ago."""
-        if not age_s:
+    def arms_then(self, states: Sequence[ArmState]) -> Sequence[ArmState]:
+        """The states, with the tools where they were at the moment that a simulated delay shows."""
+        if not self._delay_s:
             return states
-        return [arm.ago(age_s, state) for arm, state in zip(self._arms, states, strict=True)]
+        pairs = zip(self._arms, states, strict=True)
+        return [arm.ago(self._delay_s, state) for arm, state in pairs]

@@ -112,7 +112,7 @@ class RobotEnv(gymnasium.Env):
         self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
         self._states = ArmStates(self.arms, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
-        # the same at the moment that the last observation is of
+        # the same at the moment that a simulated delay shows
         self.seen_states: Sequence[ArmState] = ()
         # the targets that actions build on `(7,)`: those in force, but for the axes that are held
         self._targets: Sequence[Array] = ()
@@ -322,7 +322,7 @@ class RobotEnv(gymnasium.Env):
         self._images = {name: view for name, view in pictures.items() if name.startswith("image/")}
         age_s = self._past.age_s([c for n, c in self.cameras.items() if n in self.task.cameras])
         self._seen_t = self.clock.now() - age_s
-        self.seen_states = self._past.arms_then(self.arm_states, age_s)
+        self.seen_states = self._past.arms_then(self.arm_states)
         seen = self._observer.observe(self.arm_states, pictures, world, self.seen_states)
         return seen | self.hands.observe() | self.turns.observe()
 

@@ -117,7 +117,7 @@ class FeatureCache:
         """
         if step.index == 0 or stream not in self._goals:
             self._goals[stream] = [GoalFilter(len(self._spec.pose_keys)) for _ in features]
-        now, then = self._spec.tools(step.observation), self._spec.seen_tools(step.observation)
+        tools = self._spec.tools(step.observation)
         moving = self._spec.moving_hands(step.observation)
         for goals, variant in zip(self._goals[stream], features, strict=True):
-            goals.filter_into(then, variant, moving, now)
+            goals.filter_into(tools, variant, moving)

@@ -61,7 +61,7 @@ def goal_frames(
     person may have let go or drawn back by then. Raises DataError if there are no frames.
     """
     known = [
-        (scene, step.observation, list(zip(_seen_from(step, spec), goal, strict=True)))
+        (scene, step.observation, list(zip(_poses(step, spec), goal, strict=True)))
         for scene, episode, goals in _known_goals(steps, spec, own, outcomes, said_late_s)
         for step, goal in zip(episode, goals, strict=True)
         if any(pose is not None for pose in goal)
@@ -176,11 +176,6 @@ def _is_near(pose: Array, goal: Array) -> bool:
 def _poses(step: Step, spec: PolicySpec) -> list[Array]:
     """The tools' poses `(7,)`, relative to those at the episode's start."""
     return [geometry.pose_from_vector(step.observation[key]) for key in spec.pose_keys]
-
-
-def _seen_from(step: Step, spec: PolicySpec) -> list[Array]:
-    """The same when the step's pictures were taken."""
-    return [geometry.pose_from_vector(tool) for tool in spec.seen_tools(step.observation)]
 
 
 def _goal_at(

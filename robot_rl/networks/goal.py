@@ -120,7 +120,6 @@ class GoalFilter:
     # tool (arms, 6) from the start pose, goal (arms, 6) from the tool [m, rad]
     seen = goals.update(tool, goal)
     ```
-    Where a frame is a moment old, `tool` is where it was then, and `now` where it is.
     `newest` is what the last update said; None before the first of an episode.
     """
 
@@ -135,15 +134,8 @@ class GoalFilter:
         self._tool: Array | None = None
         self.newest: Array | None = None
 
-    def update(
-        self,
-        tool: Array,
-        goal: Array,
-        moving: Array | Sequence[bool] = (),
-        now: Array | None = None,
-    ) -> Array:
-        """The goal from the tool `(arms, 6)` float32, of this frame and those before it; from where it
-        is `now`, if that is elsewhere.
+    def update(self, tool: Array, goal: Array, moving: Array | Sequence[bool] = ()) -> Array:
+        """The goal from the tool `(arms, 6)` float32, of this frame and those before it.
 
         An arm whose hand is `moving` (arms,) goes somewhere else next: what was before is forgotten.
         """
@@ -162,20 +154,13 @@ class GoalFilter:
             self._goal[arm] = (
                 geometry.pose_move(self._goal[arm], share * news) if share < 1.0 else seen
             )
-            here = pose if now is None else geometry.pose_from_vector(now[arm])
-            out[arm] = geometry.pose_delta(here, self._goal[arm])
+            out[arm] = geometry.pose_delta(pose, self._goal[arm])
         self.newest = out
         return out
 
-    def filter_into(
-        self,
-        tool: Array,
-        vision: Array,
-        moving: Array | Sequence[bool] = (),
-        now: Array | None = None,
-    ) -> None:
+    def filter_into(self, tool: Array, vision: Array, moving: Array | Sequence[bool] = ()) -> None:
         """Put the goal of the episode so far in the place of the one that this frame alone says, at
-        the end of `vision (V,)`. `tool (arms, 6)`, `moving` and `now` as for `update`.
+        the end of `vision (V,)`. `tool (arms, 6)` and `moving` as for `update`.
         """
         goal = vision[-6 * self._arms :]
-        goal[:] = self.update(tool, goal.reshape(self._arms, 6), moving, now).ravel()
+        goal[:] = self.update(tool, goal.reshape(self._arms, 6), moving).ravel()

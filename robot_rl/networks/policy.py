@@ -17,7 +17,6 @@ from robot_rl.networks.choices import ActionParts
 from robot_rl.networks.critic import Critics, ensemble_values
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal import GoalFilter
-from robot_rl.networks.moment import beside, when_seen
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info, make_vision
@@ -25,7 +24,6 @@ from robot_rl.packing import Layout, layout_of
 from robot_rl.types import (
     DIRECTION,
     PLACE,
-    SEEN_POSE,
     ActionSpec,
     Array,
     ConfigError,
@@ -106,12 +104,10 @@ class PolicySpec:
         return tuple((name, size) for name, size in self.state if name.endswith(ends))
 
     def told(self, observation: Observation) -> Array:
-        """What an encoder that predicts the goal is told beside the pictures `(T,)` float32: of the
-        moment of the pictures, as far as it moves with the arm.
-        """
+        """What an encoder that predicts the goal is told beside the pictures `(T,)` float32."""
         return np.concatenate([
             np.zeros(0, np.float32),
-            *(when_seen(observation, name) for name, _ in self.told_state),
+            *(observation[name] for name, _ in self.told_state),
         ])
 
     def moving_hands(self, observation: Observation) -> Array:
@@ -133,12 +129,6 @@ class PolicySpec:
     def tools(self, observation: Observation) -> Array:
         """The tools' poses `(arms, 6)` [m, rad], relative to those at the episode's start."""
         return np.stack([observation[name] for name in self.pose_keys])
-
-    def seen_tools(self, observation: Observation) -> Array:
-        """The same when the pictures were taken; now, where nobody says otherwise."""
-        return np.stack([
-            observation.get(beside(name, SEEN_POSE), observation[name]) for name in self.pose_keys
-        ])
 
     @property
     def vision_size(self) -> int:
@@ -286,8 +276,7 @@ class Policy(nn.Module):
             vision = self.vision(images, torch.from_numpy(self.spec.told(observation))[None])
             if goals is not None:
                 moving = self.spec.moving_hands(observation)
-                now, then = self.spec.tools(observation), self.spec.seen_tools(observation)
-                goals.filter_into(then, vision[0].numpy(), moving, now)
+                goals.filter_into(self.spec.tools(observation), vision[0].numpy(), moving)
         features = self.features(torch.from_numpy(state)[None], vision)
         mean, log_std, scores = self.head.distributions(features)
         if not greedy:

@@ -333,8 +333,6 @@ TASK = Task(
         ),
     ),
     cameras=$cameras,
-    # A real camera's frames are a moment old: where the tool was then is observed as well
-    observe_moment=True,
     reward=Use($reward),
     scene=$scene,
     rate_hz=10.0,

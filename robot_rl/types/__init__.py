@@ -26,7 +26,6 @@ from robot_rl.types.data import (
     DRIVER_FAULTS,
     JUDGE_NUMBERS,
     PLACE,
-    SEEN_POSE,
     SHOWS,
     ActorStream,
     Command,

@@ -90,12 +90,6 @@ start poses.
 """
 
 
-SEEN_POSE = "seen_pose"
-"""`state/seen_pose` `(6,)` [m, rad], of each arm: where its tool was when the pictures were taken, in
-the frame of `state/tcp_pose`.
-"""
-
-
 def goes_back(observation: Observation) -> bool:
     """Whether an observation is of an episode that goes the way back."""
     return DIRECTION in observation and bool(observation[DIRECTION][0] < 0.0)

@@ -264,9 +264,6 @@ class Task:
     observe_place: bool = False
     """Whether the policy is told where the tool is on the bench, as seen from the middle of its start
     poses: for cameras that stand still beside an arm that goes far."""
-    observe_moment: bool = False
-    """Whether the policy is told where the tool was when the pictures were taken, which is a moment ago:
-    a goal that is seen from there is then known from where the tool is now."""
     near_misses: tuple[str, ...] = ()
     """Failures that look like success, in words: the operator is asked for each in turn while
     outcomes are collected ("half in")."""

@@ -1,4 +1,4 @@
-"""What is seen is of a moment ago, and where the tool was then is known."""
+"""What is seen is of a moment ago: simulated, recorded, and nothing else is late."""
 
 import threading
 import time
@@ -15,9 +15,6 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.world import WorldClient
 from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
-from robot_rl.networks.goal import GoalFilter
-from robot_rl.networks.moment import when_seen
-from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import Array, ConfigError
 
 TASK = config.load_task("peg_insert")
@@ -33,7 +30,7 @@ def make_env(lockstep_arm) -> Iterator[MakeEnv]:
     opened: list[RobotEnv] = []
 
     def make(delay_s: float = 0.0, obs="state") -> RobotEnv:
-        task = replace(TASK, observe_place=True, observe_moment=True)
+        task = replace(TASK, observe_place=True)
         opened.append(RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs=obs, delay_s=delay_s))
         return opened[-1]
 
@@ -69,14 +66,12 @@ def test_a_delay_changes_what_is_seen_and_not_how_the_arm_moves(make_env):
 
 
 def test_what_is_seen_a_period_late_is_what_was_seen_in_time_one_step_before(gl, make_env):
-    """The pictures and where the tool was; where it is now is felt in time."""
+    """The pictures alone: what is felt is felt in time."""
     in_time, *_ = played(make_env(obs="pixels"))
     late, *_ = played(make_env(TASK.rate_hz**-1, obs="pixels"))
     for before, then, now in zip(in_time[1:-1], in_time[2:], late[2:], strict=True):
         for name in ("image/wrist", "image/front"):
             np.testing.assert_array_equal(now[name], before[name], err_msg=name)
-        for seen in (before["state/tcp_pose"], before["state/seen_pose"]):
-            np.testing.assert_allclose(now["state/seen_pose"], seen, atol=1e-6)
         for name in ("tcp_pose", "tcp_twist", "tcp_wrench", "target_offset", "place"):
             np.testing.assert_array_equal(now[f"state/{name}"], then[f"state/{name}"], err_msg=name)
     differ = [
@@ -87,36 +82,22 @@ def test_what_is_seen_a_period_late_is_what_was_seen_in_time_one_step_before(gl,
 
 
 def test_the_goal_is_seen_from_where_the_tool_was(make_env):
-    """Wherever an arm is, the goal from there is one place, in time and late."""
-    for delay_s in (0.0, 0.03, 0.12):
+    """Wherever an arm was, the goal from there is one place; and it was there, so long ago."""
+    for delay_s, late_steps in ((0.0, 0), (0.03, 0), (0.1, 1), (0.2, 2)):
         env = make_env(delay_s)
-        start = None
-        for move in (None, *moves()):
-            observation = env.reset(seed=5)[0] if move is None else env.step(move)[0]
+        env.reset(seed=5)
+        tools = [env.arm_states[0].pose_base_tcp]
+        for move in moves():
+            observation = env.step(move)[0]
             assert env.world is not None
-            start = env.arm_states[0].pose_base_tcp if start is None else start
-            tool = geometry.pose_move(start, observation["state/seen_pose"].astype(np.float64))
+            tool = env.seen_states[0].pose_base_tcp
             seen = geometry.pose_move(tool, observation["state/sim_goal"].astype(np.float64))
             np.testing.assert_allclose(seen, env.world.latest.goal_base_tcp, atol=1e-5)
-
-
-def test_a_goal_that_is_seen_late_is_known_from_where_the_tool_is(make_env):
-    """The policy's filter and the labels of its encoder say of a late camera's frames what they say of
-    those of one that is in time; and what an encoder is told of the bench is of the pictures' moment.
-    """
-    spec = PolicySpec.from_space(make_env().space_spec, "none")
-    truths = []
-    for delay_s in (0.0, 0.12):
-        goals, known, told = GoalFilter(1), [], []
-        for observation in played(make_env(delay_s), seed=5)[0]:
-            now, then = spec.tools(observation), spec.seen_tools(observation)
-            seen = observation["state/sim_goal"][None]
-            known.append(goals.update(then, seen, now=now)[0])
-            place = geometry.pose_from_vector(when_seen(observation, "state/place"))
-            told.append(geometry.pose_move(place, seen[0].astype(np.float64)))
-        np.testing.assert_allclose(told, told[:1] * len(told), atol=1e-5)
-        truths.append(known)
-    np.testing.assert_allclose(truths[1], truths[0], atol=1e-5)
+            tools.append(env.arm_states[0].pose_base_tcp)
+            if (
+                delay_s != 0.03 and len(tools) > late_steps
+            ):  # before, it was on its way to the start
+                np.testing.assert_allclose(tool, tools[-1 - late_steps], atol=1e-5)
 
 
 def test_what_was_in_another_scene_is_not_seen_in_this_one(lockstep_arm):
@@ -157,9 +138,9 @@ class LateCamera(interfaces.Camera):
         pass
 
 
-def test_on_the_real_clock_the_tool_is_where_it_was_when_the_frame_was_taken(start_arm):
-    """Beside what somebody else saw of the arm meanwhile: of a fast motion, within a millimetre or
-    two, where the arm has gone on by a centimetre.
+def test_on_the_real_clock_an_arm_remembers_and_the_age_of_what_is_seen_is_told(start_arm):
+    """Where its tool was, beside what somebody else saw of it meanwhile, within a millimetre or two
+    where it has gone on by a centimetre; and how old a stranger's frames were when they were acted on.
     """
     arm = start_arm("real")
     bench = replace(HARDWARE, arms=(replace(HARDWARE.arms[0], address=arm.address),))
@@ -188,10 +169,11 @@ def test_on_the_real_clock_the_tool_is_where_it_was_when_the_frame_was_taken(sta
             _, *_, info = env.step(np.array([0.0, 0.0, -up, 0.0, 0.0, 0.0]))
             if step < 3:
                 continue
-            then, now = env.seen_states[0].pose_base_tcp[2], env.arm_states[0].pose_base_tcp[2]
+            (now,), asked = env.arm_states, time.monotonic()
+            then = env.arms[0].ago(LateCamera.age_s, now).pose_base_tcp[2]
             times, seen = np.array(heights).T
-            missed.append(then - np.interp(env._seen_t, times, seen))
-            gone_on.append(abs(now - then))
+            missed.append(then - np.interp(asked - LateCamera.age_s, times, seen))
+            gone_on.append(abs(now.pose_base_tcp[2] - then))
             assert info["seen_age_s"] >= LateCamera.age_s
     finally:
         done.set()

@@ -110,23 +110,6 @@ def test_labels_are_the_goal_seen_from_the_tool_wherever_the_episode_started() -
     assert frames.scenes.tolist() == [0] * 12
 
 
-def test_of_a_late_picture_the_label_is_the_goal_from_where_the_tool_was_then() -> None:
-    rng = np.random.default_rng(0)
-    goal = random_pose(rng)
-    poses = [random_pose(rng) for _ in range(5)] + [goal]
-    seen_at = [poses[0], *poses[:-1]]
-    steps = [
-        replace(step, observation={**step.observation, "state/seen_pose": then.astype(np.float32)})
-        for step, then in zip(
-            episode(poses, goal, Provenance.DEMO),
-            (geometry.pose_delta(poses[0], then) for then in seen_at),
-            strict=True,
-        )
-    ]
-    wanted = [geometry.pose_delta(then, goal) for then in seen_at]
-    assert np.allclose(goal_frames(steps, SPEC).goals, wanted, atol=1e-6)
-
-
 def test_who_looks_around_learns_from_the_demonstration_behind_where_the_hand_goes_first() -> None:
     spec, demo, poses = with_a_hand(ORDERS, HELD)
     rng = np.random.default_rng(3)
