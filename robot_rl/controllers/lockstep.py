@@ -33,8 +33,6 @@ from robot_rl.types import (
 )
 
 LONGEST_PERIOD_S = 10.0
-KEPT_EVERY_TICKS = 5
-"""Of a world whose past is asked for."""
 
 
 class LockstepWorld:
@@ -108,14 +106,14 @@ class LockstepWorld:
         tick, first, dt = self._loops.tick, self._loops.first.ticks + 1, self._loops.tick_s
         for index in range(first, first + count):
             tick(index * dt)
-            if self._truth is not None and index % KEPT_EVERY_TICKS == 0:
+            if self._truth is not None:
                 self._past.append((index, self._truth()))
 
     def ago(self, age_s: float, truth: Callable[[], WorldState]) -> WorldState:
         """The world as it was so long ago, or as it began; it is kept from the first question on."""
         ticks = self._loops.first.ticks
         if self._truth is None:
-            kept = round(LONGEST_AGO_S / self._loops.tick_s) // KEPT_EVERY_TICKS
+            kept = 1 + round(LONGEST_AGO_S / self._loops.tick_s)
             self._truth, self._past = truth, deque(maxlen=kept)
         if not self._past:
             self._past.append((ticks, truth()))

@@ -29,10 +29,10 @@ class Observer:
     how far the tool is tilted, which a camera can hardly tell from a shift. `state/place` `(6,)`, if
     the space has it, is where the tool is, seen from the middle of the task's start poses
     (`places`, one `(7,)` for each arm): what a camera that stands still shows, stands still there.
-    `state/sim_goal`, if the space has it, is the simulator's truth: the goal as a camera at the hand
-    sees it, from where the tool was then, or what `goals` makes of the world and the tools, a pose in
-    the base of each arm. `judge/height` [m]
-    in the base frame and `judge/force` [N], `(arms,)`, are there if the space has them.
+    `state/sim_goal`, if the space has it, is the simulator's truth: the goal from where the tool was
+    when it was seen, or what `goals` makes of the world and the tools, a pose in the base of each
+    arm. `judge/height` [m] in the base frame and `judge/force` [N], `(arms,)`, are there if the space
+    has them.
     """
 
     def __init__(

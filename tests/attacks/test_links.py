@@ -213,8 +213,9 @@ def test_who_does_not_know_the_secret_moves_nothing_and_may_stop_and_look_on(sta
             for kind, body in orders.items():
                 with pytest.raises(ConfigError, match=rf"{kind.name} wants the arm's secret"):
                     stranger.ask(kind, body)
+            past = np.array((0.1,), messages.AGE)
             for kind in set(messages.OPEN) - {Kind.FINGERS}:
-                assert stranger.ask(kind)
+                assert stranger.ask(kind, past if kind in (Kind.PAST, Kind.PAST_WORLD) else b"")
             with pytest.raises(DeviceError, match="no fingers move in its world"):
                 stranger.ask(Kind.FINGERS)
     after = arm.refresh()
