@@ -169,14 +169,19 @@ def start_arm(address, tmp_path) -> Iterator[Callable[[str], ArmProcess]]:
         arm.stop()
 
 
+def served(factory: pytest.TempPathFactory, clock: str) -> Iterator[ArmProcess]:
+    """A simulated arm, which ends in order behind the last of those that share it."""
+    from robot_rl.links.sockets import free_addresses
+
+    arm = serve_arm(factory.mktemp("arm"), free_addresses(1)[0], clock)
+    yield arm
+    assert arm.stop() == 0
+
+
 @pytest.fixture(scope="session")
 def shared_arm(tmp_path_factory) -> Iterator[ArmProcess]:
     """A simulated arm in lockstep, for all tests of this process that do not end it."""
-    from robot_rl.links.sockets import free_addresses
-
-    arm = serve_arm(tmp_path_factory.mktemp("arm"), free_addresses(1)[0], "lockstep")
-    yield arm
-    assert arm.stop() == 0
+    yield from served(tmp_path_factory, "lockstep")
 
 
 @pytest.fixture
@@ -188,11 +193,7 @@ def lockstep_arm(shared_arm: ArmProcess) -> str:
 @pytest.fixture(scope="module")
 def shared_real_arm(tmp_path_factory) -> Iterator[ArmProcess]:
     """A simulated arm on the real clock, for all tests of a file that do not end it."""
-    from robot_rl.links.sockets import free_addresses
-
-    arm = serve_arm(tmp_path_factory.mktemp("arm"), free_addresses(1)[0], "real")
-    yield arm
-    assert arm.stop() == 0
+    yield from served(tmp_path_factory, "real")
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from robot_rl.config.run_settings import check_delay
 from robot_rl.controllers.client import ArmClient
-from robot_rl.controllers.recorder import LONGEST_AGO_S
 from robot_rl.controllers.world import WorldClient
 from robot_rl.interfaces import Camera, World
 from robot_rl.types import ArmState, WorldState
@@ -51,7 +50,7 @@ class Past:
         taken = [camera.taken_t for camera in cameras if camera.taken_t is not None]
         if not taken:
             return self._delay_s
-        return min(max(time.monotonic() - sum(taken) / len(taken), 0.0), LONGEST_AGO_S)
+        return max(time.monotonic() - sum(taken) / len(taken), 0.0)
 
     def arms_then(self, states: Sequence[ArmState]) -> Sequence[ArmState]:
         """The states, with the tools where they were at the moment that a simulated delay shows."""

@@ -1,6 +1,7 @@
 """What only OpenCV opens: video files, nodes of Video4Linux, streams."""
 
 import time
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -22,17 +23,25 @@ def front(device, **options):
 
 
 def test_a_file_plays_at_its_own_rate_and_begins_again(tmp_path):
-    """Seen for as long as it takes until it has begun again: a busy machine shows it more slowly."""
+    """For 1.2 s, or as long as it takes to see all of it: a busy machine misses pictures."""
+
+    def falls() -> int:
+        return sum(after < before for before, after in pairwise(reds))
+
+    def is_seen() -> bool:
+        return bool(reds) and max(reds) > 180 and min(reds) < 10 and falls() > 0
+
     with video(tmp_path / "film.mp4") as film:
         camera = open_live(front(film), (60, 80))
-        first, reds, begun = camera.newest(), [0], time.monotonic()
-        while not (max(reds) > 180 and reds[-1] < 80) and time.monotonic() < begun + 20.0:
+        first, reds, begun = camera.newest(), list[int](), time.monotonic()
+        while (took_s := time.monotonic() - begun) < 1.2 or not (is_seen() or took_s > 20.0):
             reds.append(int(camera.read()[..., 0].mean()))
             time.sleep(0.005)
-        took_s, shown = time.monotonic() - begun, camera.newest().number - first.number
+        shown = camera.newest().number - first.number
         camera.close()
-    assert 5.0 * took_s <= shown <= 37.0 * took_s + 2.0, "30 Hz, and no faster"
-    assert max(reds) > 180 and reds[-1] < 80  # to the end of it, and from the beginning
+    assert 20 <= 1.2 * shown / took_s <= 45  # 30 Hz
+    assert max(reds) > 180 and min(reds) < 10  # the whole of it
+    assert 1 <= falls() <= 3 * took_s / 1.2
 
 
 def test_a_slower_rate_can_be_asked_of_a_file(tmp_path):
