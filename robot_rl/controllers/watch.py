@@ -2,7 +2,6 @@
 are logged and leave a black box (`recorder.py`); now and then the loop's timing.
 """
 
-import contextlib
 import logging
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.recorder import BlackBox, about_arm, blackbox_folder
 from robot_rl.controllers.served_arm import ServedArm
-from robot_rl.types import DRIVER_FAULTS, ArmState, DataError, DeviceError, Fault
+from robot_rl.types import DRIVER_FAULTS, ArmState, DeviceError, Fault
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +84,5 @@ class Watch:
 
     def close(self) -> None:
         """Write what is still to be written."""
-        with contextlib.suppress(DataError):  # a loop that died while it wrote has none to tell
-            self._log_stats()
+        self._log_stats()
         self._blackbox.close()
