@@ -24,7 +24,8 @@ class LearnerConfig:
     """How to learn.
 
     Attributes:
-        algorithm: "rlpd"; "bc", behaviour cloning of the demonstrations without any step of its
+        algorithm: "rlpd"; "rlpd_bc", which begins as a copy of the demonstrations; "hil_serl", to
+            measure against; "bc", behaviour cloning of the demonstrations without any step of its
             own; "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
             (docs/algorithms.md).
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
