@@ -139,8 +139,9 @@ from dataclasses import replace
 from robot_rl import config
 from robot_rl.controllers.server import serve
 if __name__ == "__main__":
-    arm = replace(config.load_hardware("sim_panda").arms[0], address=sys.argv[1])
-    serve(arm, config.load_task(sys.argv[3]).scene, sys.argv[2])
+    task = config.load_task(sys.argv[3])
+    bench = config.load_hardware(task.defaults.get("hardware", "sim_panda"))
+    serve(replace(bench.arms[0], address=sys.argv[1]), task.scene, sys.argv[2])
 """
 
 

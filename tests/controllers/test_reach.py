@@ -19,6 +19,7 @@ FACTS = {"mujoco": PANDA, "fci_sim": FR3, "franka": FR3}
 SHIPPED = [
     (name, "") for name in ("sim_panda", "sim_hand", "sim_two_pandas", "fci_sim", "franka_fr3")
 ]
+SHIPPED += [("sim_wide", ""), ("sim_wide", "peg_wide")]
 SHIPPED += list(itertools.product(("sim_panda", "fci_sim"), ("peg_insert", "peg_insert_hard")))
 
 

@@ -28,11 +28,12 @@ HARDWARE = config.load_hardware("sim_panda")
 GOAL = np.array([0.5, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 
 
-@pytest.mark.parametrize("name", ["peg_insert", "peg_insert_hard"])
+@pytest.mark.parametrize("name", ["peg_insert", "peg_insert_hard", "peg_wide"])
 def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     task = config.load_task(name)
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep", name).address)
-    env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
+    hardware = config.load_hardware(task.defaults.get("hardware", "sim_panda"))
+    arm = replace(hardware.arms[0], address=start_arm("lockstep", name).address)
+    env = RobotEnv(task, replace(hardware, arms=(arm,)), obs="state")
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         recorder = DemoRecorder(
             RecordingSession(
