@@ -18,8 +18,9 @@ LONGEST_DELAY_S = 0.5
 class RunSettings:
     """What actor, learner and evaluation of one run share.
 
-    `steps` are the control steps of the whole run, demonstrations and wandering included: robot
-    time; 0: no others. In lockstep the weights change every `block_steps` steps. `id` is drawn when
+    `steps` are the control steps of the whole run, outcomes, demonstrations and wandering included:
+    robot time; 0: no others. Half of them are the policy's own however many were shown
+    (`own_steps`). In lockstep the weights change every `block_steps` steps. `id` is drawn when
     the run is created, and stands in the heads of its files and greetings, so that no run takes
     another's steps; runs made before there was one have none. The addresses are where the processes
     listen; `arm_addresses`, if given, stand in for those of the hardware file, and so does
@@ -64,6 +65,13 @@ class RunSettings:
                     f" to {MOST_STEPS}"
                 )
         check_delay(self.delay, self.clock)
+
+    def own_steps(self, shown: int) -> int:
+        """The policy's own of a run in which so many steps were `shown`: what these leave, but half
+        of all at least. A person shows slowly, and is not to pay for it with a policy that has had
+        no time to learn.
+        """
+        return max(self.steps - shown, self.steps // 2)
 
 
 def check_delay(delay: float, clock: ClockKind) -> None:

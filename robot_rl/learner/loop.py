@@ -354,8 +354,8 @@ class Learner:
 
     @cached_property
     def _total_steps(self) -> int:
-        """Own steps of the whole run: what its demonstrations leave, if it has any."""
-        return max(0, self._settings.steps - self._folder.demos()["steps"])
+        """Own steps of the whole run."""
+        return self._settings.own_steps(self._folder.demos()["steps"])
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or self.training.env_steps >= self._total_steps

@@ -108,10 +108,10 @@ def change_options(folder: RunFolder, options: TrainConfig) -> None:
     if complete is not None:
         if not begun:
             require_steps(settings, learner, complete["steps"])
-        made = max(kept_steps(folder.checkpoints), default=0) + complete["steps"]
-        if settings.steps and settings.steps < made:
-            raise ConfigError(f"--steps {settings.steps}: {folder.path} has made {made} already, demonstrations "
-                              "included; a run may only get longer than that")  # fmt: skip
+        made, shown = max(kept_steps(folder.checkpoints), default=0), complete["steps"]
+        if settings.steps and settings.own_steps(shown) < made:
+            raise ConfigError(f"--steps {settings.steps}: {folder.path} has made {made + shown} already, {shown} of "
+                              "them demonstrations; a run may only get longer than that")  # fmt: skip
     with ExitStack() as held:
         for path in (folder.demos_log, folder.steps_log):
             if path.exists():

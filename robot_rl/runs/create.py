@@ -224,7 +224,9 @@ def require_steps(
     each, are `lacking`.
     """
     least = taken + max(0, lacking) * (1 + settings.wander_steps)
-    if learner.offline or settings.steps > least + learner.schedule.start_steps:
+    begins = learner.schedule.start_steps
+    own = settings.steps - least if lacking > 0 else settings.own_steps(least)
+    if learner.offline or own > begins:
         return
     what = f"demonstrations and wandering have taken {taken} of them"
     if lacking > 0:
@@ -237,8 +239,8 @@ def require_steps(
         what = f"{taken} are taken already, {what}" if taken else what
     raise ConfigError(
         f"with --steps {settings.steps} nothing would be learnt: {what}, and the first update"
-        f" follows {learner.schedule.start_steps} own steps. Ask for more than"
-        f" {least + learner.schedule.start_steps}; {DEFAULT_STEPS[settings.obs]} are usual"
+        f" follows {begins} own steps. Ask for more than {least + begins};"
+        f" {DEFAULT_STEPS[settings.obs]} are usual"
     )
 
 

@@ -70,7 +70,7 @@ def facts_of(path: Path) -> RunFacts:
     settings = run.settings
     return RunFacts(
         path.name, t_wall, settings.task, settings.hardware, settings.obs, settings.seed, demos["successes"],
-        demos["steps"] + own, settings.steps, evaluations,
+        demos["steps"] + own, demos["steps"] + settings.own_steps(demos["steps"]), evaluations,
     )  # fmt: skip
 
 

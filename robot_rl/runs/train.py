@@ -166,21 +166,21 @@ def watch_training(
     read_episodes = Tail(
         folder.episodes_file, Progress, EPISODES, at_most=AT_ONCE, newest=AT_ONCE
     ).read
-    demo_steps: int | None = None
+    own_steps: int | None = None
 
     def each() -> None:
-        nonlocal stopping, waiting, drifts, most_owed, demo_steps
+        nonlocal stopping, waiting, drifts, most_owed, own_steps
         metrics, episodes = read_metrics(), read_episodes()
         done = max(metrics.env_steps, episodes.env_steps)
         learner = status.latest().get("learner")
         if learner is not None and learner.phase in PHASES:
             display.show(learner.phase, learner.done, learner.total, PHASES[learner.phase])
         elif folder.demos_file.exists() and folder.settings.steps:
-            demo_steps = folder.demos()["steps"] if demo_steps is None else demo_steps
-            total = folder.settings.steps - demo_steps
-            display.show("training", done, total, training_note(episodes, metrics))
+            if own_steps is None:
+                own_steps = folder.settings.own_steps(folder.demos()["steps"])
+            display.show("training", done, own_steps, training_note(episodes, metrics))
             owed = learner.owed_updates if learner is not None else 0
-            if done >= total and owed:
+            if done >= own_steps and owed:
                 most_owed = max(most_owed, owed)
                 display.show("finishing", most_owed - owed, most_owed, f"{owed} updates are owed")
         actor = status.latest().get("actor")

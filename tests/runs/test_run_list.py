@@ -3,6 +3,8 @@
 import json
 import os
 
+import pytest
+
 from robot_rl import cli
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.config.run_settings import RunSettings
@@ -15,6 +17,7 @@ def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
     trained = RunFolder.create(
         "runs/trained", {"run": RunSettings("peg_insert", "sim_panda", "state", steps=500, seed=4)}
     )
+    # half of the 500 are the policy's own, though more were shown
     trained.write_demos({"successes": 20, "attempts": 21, "steps": 300})
     trained.metrics_file.write_text('{"env_steps": 120}\n{"env_steps": 150}\n{"env_st')
     both = {
@@ -39,7 +42,7 @@ def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
         4,
         20,
     )
-    assert (done["steps"], done["of_steps"], done["t_wall"]) == (450, 500, 1001.0)
+    assert (done["steps"], done["of_steps"], done["t_wall"]) == (450, 550, 1001.0)
     assert done["evaluations"] == [
         {"sampled": True, "successes": 19, "episodes": 20},
         {"sampled": False, "successes": 17, "episodes": 20},
@@ -47,10 +50,20 @@ def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
     assert (new["hardware"], new["steps"], new["evaluations"]) == ("my_bench", 0, [])
     assert cli.main(["runs"]) == 0
     shown = capsys.readouterr().out
-    assert "17 of 20" in shown and "450 of 500" in shown and "cannot be read" in shown
+    assert "17 of 20" in shown and "450 of 550" in shown and "cannot be read" in shown
 
 
 def test_a_folder_that_is_no_run_says_where_runs_are_listed(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["eval", "no_such_run"]) == 2
     assert "robot-rl runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shown", "own"), [(0, 6_500), (3_058, 3_442), (5_590, 3_250), (9_000, 3_250)]
+)
+def test_a_slow_hand_leaves_a_policy_half_of_the_steps(shown, own):
+    """What was shown is part of a run's steps; an operator who takes nearly all of them left 910 of 6,500
+    for learning, and the policy made 40 of 87.
+    """
+    assert RunSettings("peg_insert", "sim_panda", steps=6_500).own_steps(shown) == own
