@@ -17,6 +17,8 @@ from robot_rl.types import Array
 
 BOUNDS = (0.05, 0.02, 0.01, 0.005)
 """What is worth proving, one after the other."""
+MOST_FIRES, MOST_MISSES = 0.2, 0.5
+"""Shares of held-out failures and successes of which a judge may be wrong before that is said."""
 
 
 def episode_scores(
@@ -107,7 +109,21 @@ def sentences(about: str, metrics: Mapping[str, Any], wanted: float) -> list[str
         steps = sorted({each for each in BOUNDS if wanted < each < bound} | {wanted}, reverse=True)
         more = ", ".join(f"{trials_without(each)} prove {100.0 * each:g} %" for each in steps)
         said.append(f"{about}: more episodes without a false success would prove more: {more}")
+    if _is_wrong_often(metrics.get("in_a_run", metrics)):
+        said.append(
+            f"{about}: a judge that is wrong so often teaches little. Are its labels right (what they"
+            " show: plots/outcomes.png of the run), and does a camera see what decides? Then show"
+            " more of both, with robot-rl outcomes"
+        )
     return said
+
+
+def _is_wrong_often(proved: Mapping[str, Any]) -> bool:
+    """Of a `Proof`, or of one that could not be made."""
+    if "fires" not in proved:
+        return False
+    fires = proved["fires"] >= max(1, MOST_FIRES * proved["failures"])
+    return fires or proved["misses"] >= max(1, MOST_MISSES * proved["successes"])
 
 
 def _counts(about: str, proved: Mapping[str, Any]) -> list[str]:

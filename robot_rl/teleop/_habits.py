@@ -62,7 +62,8 @@ class SeeingOperator(interfaces.Teleop):
     carries the task through, or its part up to where a hand has taken hold or let go. In mode
     "collect" every other episode is a success, and the others are near misses, which FAILURE ends.
     Where the judge is learned, the operator holds the tool in place and leaves the word to it for
-    `HOLDS_STEPS`; what the judge has falsely taken for a success is denied.
+    `HOLDS_STEPS`, but where it is to learn from that word; what the judge has falsely taken for a
+    success is denied.
     """
 
     is_person = False
@@ -80,7 +81,8 @@ class SeeingOperator(interfaces.Teleop):
         self._watch = Watch(habits)
         self._pace = 1.0
         self._steps_left = self._done_steps = 0
-        self._silent_steps = HOLDS_STEPS if task.reward.name == LEARNED else 0
+        waits = task.reward.name == LEARNED and given.mode != "collect"
+        self._silent_steps = HOLDS_STEPS if waits else 0
         self._words: list[OperatorCommand] = []
         self.reports = 0
 

@@ -67,6 +67,7 @@ def test_what_every_success_has_in_common_is_learnt(tmp_path, small_batches):
     text = "\n".join(sentences("held out", found, 0.01))
     assert "0 false successes on 8 failure episodes: at most 31.2 %" in text
     assert "59 prove 5 %, 149 prove 2 %, 299 prove 1 %" in text
+    assert "wrong so often" not in text
     live = made.probability({"image/wrist": by_light(99, True)})
     assert live > made.rule.threshold > made.probability({"image/wrist": by_light(99, False)})
 
@@ -142,6 +143,7 @@ def test_predicates_are_counted_as_they_hold_in_a_run_and_not_where_their_number
         assert tuple(counted) == wanted
     text = "\n".join(sentences("held out", found, 0.01))
     assert "with the task's predicates (force): 2 false successes on 2 failure episodes" in text
+    assert "a judge that is wrong so often teaches little" in text
     lacking = training.test(made, [path], Predicates(width_between=(0.0, 0.1)))
     assert "predicates (width): not counted" in "\n".join(sentences("held out", lacking, 0.01))
 
