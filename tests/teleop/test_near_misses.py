@@ -48,13 +48,16 @@ def test_it_leaves_the_word_to_a_learned_judge_for_some_steps_and_no_longer():
     labelled failures, and the judge missed 86 of 88 successes.
     """
     words = []
-    for judge, mode in [
-        ("simulator", "demonstrate"), ("classifier", "demonstrate"), ("classifier", "collect")
-    ]:  # fmt: skip
+    demonstrates = Given(task=TASK, mode="demonstrate")
+    for judge, given in [
+        ("simulator", demonstrates),
+        ("classifier", demonstrates),
+        ("classifier", replace(demonstrates, mode="collect")),
+    ]:
         world = StillWorld()
         world.latest = replace(StillWorld.latest, success=True)
         task = replace(TASK, reward=Use(judge))
-        teleop = Teleop(Options(), Given(task=task, world=world, mode=mode))
+        teleop = Teleop(Options(), replace(given, task=task, world=world))
         teleop.begin_episode()
         said = [teleop.read([arm_at(0.0, 0.0, 0.0)]) for _ in range(HOLDS_STEPS + 2)]
         words.append([event.outcome == OperatorCommand.SUCCESS for event in said])
