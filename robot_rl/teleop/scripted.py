@@ -121,7 +121,7 @@ class Teleop(SeeingOperator):
 
     def _steer(self, arm: ArmState, goal: Array, offset: Array, bottom: float = PRESS_M) -> Array:
         """Line up a little above the rim, then push in, up to `bottom` [m] beyond the goal; an
-        unsteady hand while there is room.
+        unsteady hand while there is room. From beside the socket straight up first.
 
         Out of line just above a tight hole, stay as low as the target has come: backing off would
         swing the tip again.
@@ -130,11 +130,15 @@ class Teleop(SeeingOperator):
         far = float(np.linalg.norm(offset[:2])) > 0.004
         upright = bool((np.abs(offset[3:]) < self._aligned_rad).all())
         aligned = upright and bool((np.abs(offset[:2]) < self._aligned_m).all())
-        inserting = height < depth - 0.0005 or (aligned and height < depth + 2 * HOVER_M)
+        beside = far and height < depth
+        inserting = not beside and (
+            height < depth - 0.0005 or (aligned and height < depth + 2 * HOVER_M)
+        )
         above_rim = -geometry.pose_delta(goal, arm.target_base_tcp)[2] - depth
         hover = np.clip(above_rim, HOVER_M * (1.0 if far else self._gentle), HOVER_M)
         along = bottom if inserting else -(depth + hover)
-        waypoint = geometry.pose_move(goal, np.array([0.0, 0.0, along, 0.0, 0.0, 0.0]))
+        across = offset[:2] if beside else (0.0, 0.0)
+        waypoint = geometry.pose_move(goal, np.array([*across, along, 0.0, 0.0, 0.0]))
         action = self._pace * geometry.pose_delta(arm.target_base_tcp, waypoint) / self._scale
         hand = self._rng.normal(0.0, self._habits.unsteadiness, 6) * (1.0 if far else 0.1)
         action = np.clip(action + hand, -1.0, 1.0)

@@ -153,6 +153,20 @@ def test_just_above_a_tight_hole_it_lines_up_again_without_backing_off(name, asi
     assert (teleop.read([arm_at(aside_m, 0.0, -0.0265)]).twist[2] < -0.05) == backs_off
 
 
+def test_from_beside_the_socket_it_lifts_before_it_goes_across():
+    """Of wide starts policies came in too low, and a hand that pressed on the socket's wall from
+    outside did so to the end of the episode.
+    """
+    teleop = corrector(unsteadiness=0.0)
+    beside = teleop.read([arm_at(0.036, 0.008, -0.010)]).twist
+    assert beside[2] < -0.5
+    np.testing.assert_allclose(beside[:2], 0.0, atol=1e-9)
+    above = teleop.read([arm_at(0.036, 0.008, -0.027)]).twist
+    assert above[0] < -0.5
+    in_the_hole = teleop.read([arm_at(0.0004, 0.0, -0.010)]).twist
+    assert in_the_hole[2] > 0.5
+
+
 def test_it_steers_towards_the_goal_within_the_action_space():
     teleop = Teleop(
         OperatorHabits(unsteadiness=0.0), Given(task=TASK, world=StillWorld(), mode="demonstrate")
