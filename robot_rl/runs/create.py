@@ -48,9 +48,10 @@ class TrainConfig:
         obs: What the policy sees: pixels, the cameras' pictures; state, the simulator's own truth
             instead, the quick variant.
         seed: Seed of everything that is drawn; another one is another run of the same experiment.
-        steps: Control steps of the whole run, demonstrations and wandering included; 0: 8000 from
-            pixels, 5000 from state, and 1400 more if outcomes are collected for a classifier.
-            Behaviour cloning makes none of its own, whatever is said.
+        steps: Control steps of the whole run, outcomes, demonstrations and wandering included; half
+            of them at least are the policy's own, however many were shown. 0: 8000 from pixels,
+            5000 from state, and 1400 more if outcomes are collected for a classifier. Behaviour
+            cloning makes none of its own, whatever is said.
         demos: How many successful demonstrations there shall be in all before training; 20, if not
             said, or as many as demos_from gives.
         demos_from: Other runs of the task, folders or names in runs/, whose demonstrations are
