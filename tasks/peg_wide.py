@@ -25,7 +25,8 @@ TASK = replace(
         ),
     ),
     max_steps=150,
-    # The camera in front stands still, and the tool may be anywhere
+    # From where the camera at the hand does not see the socket the way there is known all the same:
+    # it stands within 20 mm of a place on the bench
     observe_place=True,
     # Behind a demonstration about the hole, as near as the camera at the hand sees it; before it
     # anywhere that a start may be, and a little higher
@@ -49,10 +50,10 @@ TASK = replace(
         "learner.algorithm": "rlpd_bc",
         # A start is 20 to 45 steps from the reward
         "learner.agent.discount": 0.97,
+        # As in peg_insert: with the camera in front 0.7 mm off near the socket, and 6 of the first
+        # forty episodes done alone where 16 are
         "learner.encoder": "goal",
-        # Pictures that are moved a little are not learnt by heart; near by they tell millimetres
-        "learner.pretrain.shift": 4,
-        "learner.pretrain.shift_beyond": 0.04,
+        "learner.cameras": ("wrist",),
         # Own episodes show more scenes than twenty demonstrations
         "learner.pretrain.renew_at": (500, 1_500, 4_000),
     },
