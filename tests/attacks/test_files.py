@@ -112,7 +112,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that is over: two checkpoints, tables, an evaluation."""
     path = tmp_path_factory.mktemp("template") / "run"
     folder = make_folder(
-        path, steps=DEMO_STEPS, config=replace(CONFIG, agent=replace(CONFIG.agent, hidden=(8, 8)))
+        path, steps=0, config=replace(CONFIG, agent=replace(CONFIG.agent, hidden=(8, 8)))
     )
     data = read_config(folder.config_file)
     write_config(folder.config_file, data | {"actor": {}})
