@@ -226,6 +226,7 @@ def require_steps(
     """
     least = taken + max(0, lacking) * (1 + settings.wander_steps)
     begins = learner.schedule.start_steps
+    # whoever asks for demonstrations asks for room for them; however long they then took
     own = settings.steps - least if lacking > 0 else settings.own_steps(least)
     if learner.offline or own > begins:
         return

@@ -245,14 +245,13 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     assert arm.refresh().age_s < 0.1
     below = descendants(process.process.pid)
     (loop,) = [pid for pid, command in below.items() if "multiprocessing.spawn" in command]
-    for _ in range(10):  # it is stopped anywhere, in the middle of its report as well
+    for stopped_s in (1.0, *[0.2] * 9):  # anywhere, in the middle of its report as well
         os.kill(loop, signal.SIGSTOP)
-        stopped = time.monotonic()
-        time.sleep(0.2)
-        since_s = time.monotonic() - stopped
-        assert since_s - 0.1 < arm.refresh().age_s < HUNG_S
+        time.sleep(stopped_s)
+        assert arm.refresh().age_s > stopped_s - 0.1
         os.kill(loop, signal.SIGCONT)
-        wait_until(lambda: arm.refresh().age_s < 0.1)
+        time.sleep(0.2)
+        assert arm.refresh().age_s < 0.1
     os.kill(loop, signal.SIGSTOP)
     # DeviceError: `robot-rl arm` makes it 3, and is started anew
     assert process.process.wait(20.0) != 0

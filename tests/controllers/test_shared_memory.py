@@ -66,6 +66,16 @@ class Stops:
         self.memory[at] = what
 
 
+class HalfWritten:
+    """Copies of which each store fills the first half only."""
+
+    def __init__(self, copies):
+        self.copies = copies
+
+    def __setitem__(self, copy, raw):
+        self.copies[copy, : len(raw) // 2] = raw[: len(raw) // 2]
+
+
 @pytest.mark.parametrize("stores", [0, 1])
 def test_a_writer_that_is_interrupted_at_any_store_leaves_the_value_before(stores):
     """A loop that hangs in the middle of its report: the network side still says how old it is."""
@@ -81,16 +91,6 @@ def test_a_writer_that_is_interrupted_at_any_store_leaves_the_value_before(store
         slot.write(value(200 + count))  # the next writer mends it
         got = slot.read()
         assert (got["values"] == got["count"]).all() and got["count"] == 200 + count
-
-
-class HalfWritten:
-    """Copies of which each store fills the first half only."""
-
-    def __init__(self, copies):
-        self.copies = copies
-
-    def __setitem__(self, copy, raw):
-        self.copies[copy, : len(raw) // 2] = raw[: len(raw) // 2]
 
 
 def test_damaged_memory_is_an_error():

@@ -2,9 +2,11 @@
 imitation, two critics and a gripper that a DQN of its own moves.
 
 What belongs to it and is no agent's: `--learner.encoder resnet10` with its published weights, and
-twenty demonstrations. What differs: observations are normalised, critics learn from what was
-executed, their ensemble has no layer in common, and the ratio of updates to steps is kept
-(`--learner.schedule`); the release's depends on the machine's speed.
+twenty demonstrations; and none of a task's own `learner.agent` options. What differs: observations
+are normalised, layers end in ReLU and the policy's have no LayerNorm (there tanh and LayerNorm),
+critics learn from what was executed, their ensemble has no layer in common, a gripper does not
+count in the target entropy, and the ratio of updates to steps is kept (`--learner.schedule`); the
+release's depends on the machine's speed.
 """
 
 from dataclasses import dataclass
