@@ -85,7 +85,7 @@ class Mjpeg:
     """A network camera: an HTTP server on loopback that sends JPEG after JPEG."""
 
     def __init__(self):
-        self._stalled = self._frozen = self._gone = False
+        self.stalled = self._frozen = self._gone = False
         self._picture = np.full((*SIZE, 3), 60, np.uint8)
         self._number, self._rng = 0, np.random.default_rng(0)
         bench = self
@@ -117,14 +117,14 @@ class Mjpeg:
                 self._number += 1
                 self._picture[:8] = self._rng.integers(0, 255, (8, SIZE[1], 3), np.uint8)
                 self._picture[8:, :, 2] = self._number % 256  # BGR: the number in red
-            if not self._stalled:
+            if not self.stalled:
                 jpeg = cv2.imencode(".jpg", self._picture)[1].tobytes()
                 head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
                 file.write(head.encode() + jpeg + b"\r\n")
             time.sleep(1 / 30)
 
     def stall(self, stalled: bool) -> None:
-        self._stalled = stalled
+        self.stalled = stalled
 
     def freeze(self, frozen: bool) -> None:
         self._frozen = frozen
