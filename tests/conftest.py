@@ -5,13 +5,14 @@ Everything here imports lazily, so that a test of one room does not load the oth
 """
 
 import atexit
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,16 @@ display.
 """
 
 
+REAL_CLOCK = {"real_arm", "shared_real_arm"}
+"""Fixtures of an arm that ticks a thousand times a second, whoever else wants the processor. Files
+that start one themselves, or whose cameras have so long for a frame, are marked `real_clock`.
+"""
+
+
+LOCK = os.open(__file__, os.O_RDONLY)
+"""What the worker has locked whose turn it is with the real clock; a worker that dies lets go of it."""
+
+
 LONG = {"system", "faults"}
 """Folders of tests that take a minute each. One that is begun last keeps all workers waiting."""
 
@@ -71,8 +82,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Each worker begins with some files of the longest.
     """
     for item in items:
-        if SLOW & {folder_of(item), *getattr(item, "fixturenames", ())}:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if SLOW & {folder_of(item), *fixtures}:
             item.add_marker(pytest.mark.slow)
+        if REAL_CLOCK & fixtures:
+            item.add_marker(pytest.mark.real_clock)
     workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
     items[:] = long_ones_first(items, workers)
 
@@ -97,6 +111,22 @@ def long_ones_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]
         hand += rest[:room]
         rest = rest[room:]
     return [item for hand in hands for item in hand] + rest
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # the wait is none of the test's own time
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """What lives by the real clock has it alone among the workers: their loops go before any other
+    program, and three of them leave nothing of two cores to whoever has to answer in time.
+    """
+    if item.get_closest_marker("real_clock"):
+        fcntl.flock(LOCK, fcntl.LOCK_EX)
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or not nextitem.get_closest_marker("real_clock"):
+            fcntl.flock(LOCK, fcntl.LOCK_UN)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from robot_rl.types import OperatorCommand
 from tests.hands import Hand
 from tests.teleop.benches import wait_until
 
+pytestmark = pytest.mark.real_clock
+
 TASK = config.load_task("peg_insert")
 # more than a second from home
 FAR = replace(TASK.start[0], pose_base_tool=(0.42, -0.15, 0.25, 1.0, 0.0, 0.0, 0.0))

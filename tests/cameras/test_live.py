@@ -24,6 +24,8 @@ from tests.cameras.bench import (
     wait_until,
 )
 
+pytestmark = pytest.mark.real_clock
+
 
 def make_bench(driver, monkeypatch):
     if driver == "opencv":

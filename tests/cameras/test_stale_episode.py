@@ -24,6 +24,8 @@ from robot_rl.stream.log import StepLog
 from robot_rl.types import ArmState, CameraStaleError, Mark, MarkKind, Provenance, Step
 from tests.cameras.bench import Mjpeg, be_quick, wait_until
 
+pytestmark = pytest.mark.real_clock
+
 SIZE = (24, 32)
 SLOWLY = np.array([0.0, 0.0, -0.3, 0.0, 0.0, 0.0], np.float32)
 

@@ -18,6 +18,8 @@ from robot_rl.types import Mark, Provenance, Step
 from tests.console.mouse import SIZE, comes_true, press, pull_gizmo, pull_on
 from tests.system.main_job import SHORT, start
 
+pytestmark = pytest.mark.real_clock
+
 TOOL_Z = 2  # the gizmo's arrow that points down, as the tool does
 DEMOS, ATTEMPTS = 2, 4
 FIRST_M, THEN_M, PAUSE = 0.025, 0.075, 10  # above the socket's rim the hand waits for so many steps

@@ -10,7 +10,7 @@ import pytest
 from tests.controllers.adversary import MODES
 from tests.controllers.deaths import LEAVES, WHO, bear, die, open_bench
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_clock]
 
 
 @pytest.fixture(scope="module")

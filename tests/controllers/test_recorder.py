@@ -16,6 +16,8 @@ from robot_rl.tools.blackbox import describe, draw
 from robot_rl.types import ArmTarget, DataError, Fault, LimitFlags
 from tests.controllers.bench import LIMITS, TASK, TOOL, make_loop, moved, run
 
+pytestmark = pytest.mark.real_clock
+
 
 def fill(ring, rows):
     for _ in range(rows):

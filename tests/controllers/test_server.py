@@ -29,6 +29,8 @@ from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
 from tests.helpers import wait_until
 from tests.system.main_job import descendants, still_running
 
+pytestmark = pytest.mark.real_clock
+
 
 def connect(address):
     arm = ArmClient(address, timeout_s=100.0)  # the first start on a machine compiles

@@ -16,7 +16,7 @@ from tests.helpers import wait_until
 from tests.system.main_job import descendants, still_running
 from tests.two_arms import TASK, at_free_addresses
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_clock]
 STARTS_S = 200.0
 
 

@@ -17,6 +17,8 @@ from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
 from robot_rl.types import ArmTarget, Array, ConfigError
 
+pytestmark = pytest.mark.real_clock
+
 TASK = config.load_task("peg_insert")
 HARDWARE = config.load_hardware("sim_panda")
 DOWN = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32)

@@ -23,6 +23,8 @@ from robot_rl.stream.log import StepLog
 from robot_rl.types import ArmStaleError, Mark, MarkKind, Step
 from tests.hands import Hand, arm_at
 
+pytestmark = pytest.mark.real_clock
+
 HANGS_S = 2.5
 SLOWLY = np.array([0.3, 0.0, 0.1, 0.0, 0.0, 0.0], np.float32)
 

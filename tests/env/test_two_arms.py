@@ -12,6 +12,8 @@ from robot_rl.env.robot import RobotEnv
 from robot_rl.types import DeviceError, Fault, LinkError
 from tests.two_arms import TASK, at_free_addresses, served
 
+pytestmark = pytest.mark.real_clock
+
 NAMES = tuple(
     name
     for arm in ("left", "right")

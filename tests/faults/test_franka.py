@@ -41,9 +41,12 @@ def can_be_undisturbed():
     return True
 
 
-pytestmark = pytest.mark.skipif(
-    not can_be_undisturbed(), reason="needs real-time priority: rtprio in limits.conf"
-)
+pytestmark = [
+    pytest.mark.real_clock,
+    pytest.mark.skipif(
+        not can_be_undisturbed(), reason="needs real-time priority: rtprio in limits.conf"
+    ),
+]
 
 
 def serve_arm(arm, folder, stop):

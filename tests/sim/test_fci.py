@@ -23,7 +23,7 @@ from robot_rl.sim.franka_facts import FR3
 plf = pytest.importorskip(
     "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
 )
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_clock]
 HARDWARE = config.load_hardware("sim_panda").arms[0]
 
 

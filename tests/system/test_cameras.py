@@ -18,6 +18,8 @@ from robot_rl.types import Mark, MarkKind, Step
 from tests.cameras.bench import Mjpeg
 from tests.system.main_job import entries_of, lines, require_every_step_once, start
 
+pytestmark = pytest.mark.real_clock
+
 STEPS = 140
 OPTIONS = ["--obs", "pixels", "--clock", "real", "--demos", "1", "--wander-steps", "10", "--steps", str(STEPS),
            "--eval-episodes", "0", "--learner.no-compile", "--learner.pretrain.epochs", "2",

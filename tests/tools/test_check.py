@@ -18,6 +18,8 @@ from robot_rl.tools.check import _check_gripper_range, check
 from robot_rl.tools.pose import PoseWatcher
 from robot_rl.types import ArmTarget, Compliance, GripperReading, OperatorCommand, Use
 
+pytestmark = pytest.mark.real_clock
+
 HARDWARE = config.load_hardware("sim_panda")
 TASK = replace(config.load_task("peg_insert"), cameras=())
 BARE = replace(HARDWARE, cameras=())

@@ -16,6 +16,8 @@ from robot_rl.geometry import pose_error, pose_multiply, twist_of
 from robot_rl.sim.panda import JOINT_RANGE, flange_pose
 from robot_rl.types import ConfigError
 
+pytestmark = pytest.mark.real_clock
+
 HARDWARE = {"mujoco": "sim_panda", "fci_sim": "fci_sim"}
 TOOL = np.array([0.01, -0.02, 0.15, 0.0, 0.0, 0.0, 1.0])
 

@@ -23,6 +23,8 @@ from robot_rl.sim.panda import flange_pose
 from robot_rl.tools.pose import PoseWatcher
 from robot_rl.types import ArmDriverError, ConfigError, Fault, Load
 
+pytestmark = pytest.mark.real_clock
+
 pytest.importorskip(
     "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
 )
