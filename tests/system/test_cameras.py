@@ -20,7 +20,7 @@ from tests.system.main_job import entries_of, lines, require_every_step_once, st
 
 pytestmark = pytest.mark.real_clock
 
-STEPS = 140
+STEPS = 220  # a demonstration takes up to 110 of them, on a busy machine
 OPTIONS = ["--obs", "pixels", "--clock", "real", "--demos", "1", "--wander-steps", "10", "--steps", str(STEPS),
            "--eval-episodes", "0", "--learner.no-compile", "--learner.pretrain.epochs", "2",
            "--learner.agent.batch-size", "16", "--learner.agent.critics", "2",
