@@ -34,20 +34,20 @@ def check_resources(folder: RunFolder) -> str:
     """
     settings, space = folder.settings, folder.spaces()
     learner = folder.read("learner", LearnerConfig)
-    replay = OVERHEAD * settings.steps * memory.step_bytes(space, learner)
-    # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if
-    # it is renewed
     task = folder.load_task()
     length = task.max_steps
     by_itself = (1 + bool(task.look_around)) * settings.wander_steps
-    pretraining = settings.demos * (length + by_itself)
-    if spec_for(learner, space).renewed:  # own steps are what the demonstrations leave of the run's
-        pretraining = max(
-            pretraining, min(settings.steps, pretraining + learner.pretrain.renew_episodes * length)
-        )
+    shown = settings.demos * (length + by_itself)  # at most
+    steps = shown + settings.own_steps(shown)
+    replay = OVERHEAD * steps * memory.step_bytes(space, learner)
+    # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if
+    # it is renewed
+    pretraining = shown
+    if spec_for(learner, space).renewed:
+        pretraining = min(steps, shown + learner.pretrain.renew_episodes * length)
     memory_need = replay + 2 * pretraining * step_bytes(space) + PROCESS_BYTES
     # every step of the evaluation is kept, too: of each episode, sampled and greedy
-    recorded = settings.steps + 2 * settings.eval_episodes * length
+    recorded = steps + 2 * settings.eval_episodes * length
     disk_need = OVERHEAD * recorded * step_bytes(space) + 100e6
     available = available_memory()
     disk = shutil.disk_usage(folder.path).free

@@ -62,6 +62,20 @@ def test_the_steps_of_the_evaluation_need_room_on_the_disk(tmp_path):
     assert many - none == pytest.approx(resources.OVERHEAD * steps * 98_700 / 1e9, abs=0.11)
 
 
+def test_demonstrations_that_take_most_of_the_steps_make_the_run_longer(tmp_path):
+    few, many = (
+        float(
+            resources.check_resources(
+                make_run(tmp_path / f"{demos}", steps=4_000, demos=demos, wander_steps=0)
+            ).split()[10]
+        )
+        for demos in (20, 100)
+    )
+    shown = 100 * config.load_task("peg_insert").max_steps
+    more = shown + 4_000 // 2 - 4_000  # half of them are the policy's own in any case
+    assert many - few == pytest.approx(resources.OVERHEAD * more * 98_700 / 1e9, abs=0.11)
+
+
 @pytest.mark.parametrize("short_of", ["memory", "disk", "nothing"])
 @pytest.mark.parametrize("encoder", ["goal", "end_to_end", "resnet10"])
 def test_a_run_that_would_not_fit_is_refused(encoder, short_of, tmp_path, monkeypatch):
