@@ -97,7 +97,7 @@ def pictures(tasks: Sequence[str], folder: Path) -> list[str]:
     for name in tasks:
         task = config.load_task(name)
         try:
-            picture = draw(task, task.defaults.get("hardware", "sim_panda"), folder)
+            picture = draw(task, task.hardware, folder)
             shown = f"![{name}](img/{picture.name})"
         except RobotRLError as error:
             shown = f"({error})"

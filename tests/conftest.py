@@ -170,7 +170,7 @@ from robot_rl import config
 from robot_rl.controllers.server import serve
 if __name__ == "__main__":
     task = config.load_task(sys.argv[3])
-    bench = config.load_hardware(task.defaults.get("hardware", "sim_panda"))
+    bench = config.load_hardware(task.hardware)
     serve(replace(bench.arms[0], address=sys.argv[1]), task.scene, sys.argv[2])
 """
 

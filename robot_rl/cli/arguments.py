@@ -12,13 +12,12 @@ from typing import Annotated, Any, get_type_hints
 import tyro
 
 from robot_rl import config
-from robot_rl.config import Hardware, Task
+from robot_rl.config import DEFAULT_HARDWARE, Hardware, Task
 from robot_rl.config.run_folder import RunFolder, run_path
 from robot_rl.machine.validation import nearest
 from robot_rl.types import ConfigError
 
 DEFAULT_TASK = "peg_insert"
-DEFAULT_HARDWARE = "sim_panda"
 A_RUN = "Folder of a run, or its name in runs/"
 A_BENCH = "A file of hardware_configs/"
 TaskName = Annotated[
@@ -186,7 +185,7 @@ def look_at_files(arguments: Sequence[str]) -> None:
     first = arguments[0] if arguments and not arguments[0].startswith("-") else ""
     name = first or next((word for word in arguments if config.has_task(word)), "")
     task = config.load_task(name) if name else None
-    usual = task.defaults.get("hardware", DEFAULT_HARDWARE) if task else DEFAULT_HARDWARE
+    usual = task.hardware if task else DEFAULT_HARDWARE
     hardware = config.load_hardware(said.get("--hardware") or usual)
     if task is not None:
         config.check_fit(task, hardware)

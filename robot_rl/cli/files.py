@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from robot_rl.cli.arguments import A_RUN, Flag, Json, RunName, plain, print_json
+from robot_rl.config import DEFAULT_HARDWARE
 from robot_rl.config.run_folder import run_path
 
 DATA = f"A run ({A_RUN.lower()}), a .log file or an archive; it may be in use."
@@ -164,7 +165,7 @@ def list_runs(folder: FolderPath = "runs", json: Json = False) -> None:
         print(f"there is no run in {folder}/")
 
 
-def list_tasks(pictures: str = "", hardware: str = "sim_panda", json: Json = False) -> None:
+def list_tasks(pictures: str = "", hardware: str = DEFAULT_HARDWARE, json: Json = False) -> None:
     """List the skills: the task files here and of the suite.
 
     Args:

@@ -41,6 +41,7 @@ from robot_rl.config.task_problems import NO_WANDER
 from robot_rl.config.worlds import arms_by_process, scene_of
 from robot_rl.machine.validation import apply_overrides, from_json, nearest, to_json
 from robot_rl.types.files import (
+    DEFAULT_HARDWARE,
     ArmConfig,
     Backward,
     CameraConfig,

@@ -10,7 +10,7 @@ from typing import Any
 from robot_rl import config
 from robot_rl.actor.guiding import require_guidable
 from robot_rl.actor.loop import ActorConfig
-from robot_rl.config import ObsKind
+from robot_rl.config import DEFAULT_HARDWARE, ObsKind
 from robot_rl.config.run_folder import RunFolder, run_path
 from robot_rl.config.run_settings import RunSettings
 from robot_rl.learner.checkpoint import kept_steps
@@ -72,7 +72,7 @@ class TrainConfig:
         learner: How it is learnt.
     """
 
-    hardware: str = "sim_panda"
+    hardware: str = DEFAULT_HARDWARE
     teleop: str = ""
     judge: str = ""
     outcomes: tuple[int, int] = (200, 1_000)

@@ -56,7 +56,7 @@ def draw(task: Task, hardware: str, folder: Path) -> Path:
     """
     bench = config.load_hardware(hardware)
     if len(bench.arms) != len(task.start):  # it is for another number of arms
-        bench = config.load_hardware(task.defaults.get("hardware", hardware))
+        bench = config.load_hardware(task.hardware)
     arm = open_in_company(bench.arms[0], bench, task)
     try:
         world = StillWorld(arm)

@@ -8,6 +8,7 @@ from robot_rl.types.actions import AXES
 from robot_rl.types.arm import ArmLimits, Compliance, Load
 from robot_rl.types.data import Use
 
+DEFAULT_HARDWARE = "sim_panda"
 ObsKind = Literal["pixels", "state"]
 GripperUse = Literal["none", "held", "moved"]
 
@@ -278,6 +279,11 @@ class Task:
     """Tighter values for fields of the hardware's `ArmLimits`."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Run options of this task by dotted key: `{"learner.agent.discount": 0.97}`."""
+
+    @property
+    def hardware(self) -> str:
+        """The hardware file that it is done on where no other is named."""
+        return str(self.defaults.get("hardware", DEFAULT_HARDWARE))
 
     def gripper(self, arm: int) -> GripperUse:
         """What it does with the gripper of the arm of this number."""

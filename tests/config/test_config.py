@@ -75,7 +75,7 @@ def line_of(text: str) -> int:
 )
 def test_every_packaged_task_fits_its_simulated_bench(task_name: str) -> None:
     task = load_task(task_name)
-    config.check_fit(task, load_hardware(task.defaults.get("hardware", "sim_panda")))
+    config.check_fit(task, load_hardware(task.hardware))
 
 
 @pytest.mark.parametrize("name", [path.stem for path in PACKAGED.parent.glob("*.yaml")])

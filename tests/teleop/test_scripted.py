@@ -31,7 +31,7 @@ GOAL = np.array([0.5, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 @pytest.mark.parametrize("name", ["peg_insert", "peg_insert_hard", "peg_wide"])
 def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     task = config.load_task(name)
-    hardware = config.load_hardware(task.defaults.get("hardware", "sim_panda"))
+    hardware = config.load_hardware(task.hardware)
     arm = replace(hardware.arms[0], address=start_arm("lockstep", name).address)
     env = RobotEnv(task, replace(hardware, arms=(arm,)), obs="state")
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
