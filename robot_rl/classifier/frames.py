@@ -3,7 +3,8 @@
 Which frames are trusted:
 
 - of `outcomes.log` those that `dataset/outcomes.py` calls usable: a person or the simulator has
-  said of each what it shows;
+  said of each what it shows; since a person may say success late, the second before it is none where
+  it looks like success (`doubtful`);
 - of other logs, as positives, the last frame of an episode that somebody vouches for: the operator
   by a word, a person who showed the task, or a judge that does not learn; where a classifier had
   said success and the operator confirms it, the three frames that it said it of;
@@ -19,10 +20,9 @@ the operator took over.
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
 import cv2
 import numpy as np
@@ -31,7 +31,7 @@ from robot_rl.classifier.options import SIZE, ClassifierConfig, Inputs
 from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.score import NO_PREDICATES, Predicates, picture
 from robot_rl.classifier.score import number as number_of
-from robot_rl.config.judge import JUDGE, LEARNED, TRUTH
+from robot_rl.config.judge import JUDGE, LEARNED, TRUTH, labels_by
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.outcomes import LabelledEpisode
 from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_of
@@ -41,7 +41,6 @@ from robot_rl.types import (
     CORRECTS,
     Array,
     ConfigError,
-    DataError,
     Mark,
     MarkKind,
     Observation,
@@ -49,11 +48,6 @@ from robot_rl.types import (
     Step,
 )
 
-Part = Literal["fit", "calibrate", "test"]
-PARTS: tuple[Part, ...] = ("fit", "fit", "fit", "calibrate", "test")
-"""Of five episodes so many are for each."""
-MANY_SITTINGS = 5
-"""From so many on, whole sittings are held out."""
 NO_S = 2.0
 """So long before a "no", or before the operator takes over, frames are hard negatives [s]."""
 MARGIN_S = 1.0
@@ -62,6 +56,8 @@ LEAVING_S = 2.0
 """After so long the arm has left the goal that it wanders away from [s]."""
 CONFIRMED = 3
 """So many frames a classifier's success is said of."""
+SEEN, SAID = "outcomes, as they were", "outcomes, as somebody said"
+"""Who has labelled the frames of outcomes: who sees the truth at once, or a person, who speaks later."""
 Ends = Mapping[Path, int]
 """Of logs that are read up to a record, by their resolved paths, its number."""
 NO_ENDS: Ends = MappingProxyType({})
@@ -75,7 +71,8 @@ class Frames:
     (T,)` bool. `timed_out`: it came to its end without success, so that its frames nearest to one
     are hard. `unspoken`: nobody but a classifier has judged it, or nobody at all; it is fitted to,
     and proves nothing. `allowed (T,)` bool is where the task's predicates hold; None: its log lacks
-    a number that they ask for.
+    a number that they ask for. `late (T,)` bool: a person has said success soon after, and perhaps
+    late; None: of no frame.
     """
 
     key: str
@@ -87,6 +84,25 @@ class Frames:
     timed_out: bool = False
     unspoken: bool = False
     allowed: Array | None = None
+    late: Array | None = None
+
+    @property
+    def doubtful(self) -> Array:
+        """Which frames may show success, whatever their label says, `(T,)` bool."""
+        late = np.zeros(len(self.label), bool) if self.late is None else self.late
+        return late | self.unspoken
+
+    def proven(self) -> "Frames":
+        """Without the frames that a late word leaves in doubt: what others are held to."""
+        if self.late is None:
+            return self
+        sure = ~self.late
+        allowed = None if self.allowed is None else self.allowed[sure]
+        images = {camera: seen[sure] for camera, seen in self.images.items()}
+        return replace(
+            self, images=images, numbers=self.numbers[sure], label=self.label[sure],
+            hard=self.hard[sure], allowed=allowed, late=None,
+        )  # fmt: skip
 
     @property
     def has_success(self) -> bool:
@@ -137,15 +153,22 @@ class Told:
             self.words.append(said)
 
     def frames(self, key: str, sitting: str, judge: str) -> Frames:
-        """Those that are learnt from. `judge` is who judged the episode, "" for outcomes."""
-        label, sure, hard = (
-            self._labels(judge) if judge else _outcome_labels(self.outcome, len(self.times))
-        )
+        """Those that are learnt from. `judge` is who judged the episode, or, of outcomes, each frame:
+        `SEEN` or `SAID`.
+        """
+        late = None
+        if judge in (SEEN, SAID):
+            label, sure, hard = _outcome_labels(self.outcome)
+            late = self.outcome.before_success if judge == SAID else None
+        else:
+            label, sure, hard = self._labels(judge)
         for i, index in enumerate(self.indices):
             if index in self.answers:
                 sure[i] = self.answers[index] is not None
                 label[i] = bool(self.answers[index])
                 hard[i] = self.answers[index] is False
+                if late is not None:
+                    late[i] = False
         spoken = self.label.said is not None or self.label.is_demonstration
         unspoken = (judge == LEARNED and not spoken) or self.label.authors <= BY_ITSELF
         return Frames(
@@ -155,9 +178,10 @@ class Told:
             np.stack(self.numbers)[sure],
             label[sure],
             (hard & ~label)[sure],
-            timed_out=bool(judge) and self.label.has_failed,
+            timed_out=judge not in (SEEN, SAID) and self.label.has_failed,
             unspoken=unspoken,
             allowed=np.array(self.allowed)[sure] if self.allowed else None,
+            late=None if late is None else late[sure],
         )
 
     def _labels(self, judge: str) -> tuple[Array, Array, Array]:
@@ -201,7 +225,7 @@ class Told:
         label[-last:] = sure[-last:] = vouched
 
 
-def _outcome_labels(episode: LabelledEpisode, frames: int) -> tuple[Array, Array, Array]:
+def _outcome_labels(episode: LabelledEpisode) -> tuple[Array, Array, Array]:
     """The same of an episode that was labelled frame by frame: after its first success, what shows
     none is hard.
     """
@@ -236,14 +260,16 @@ def numbers_of(observation: Observation, inputs: Inputs) -> Array:
 
 
 def logs_of(source: Path) -> list[tuple[Path, str]]:
-    """The logs of a run folder, or one by its path, each with who judged its episodes: "" where
-    each frame was labelled. Raises ConfigError if there is none.
+    """The logs of a run folder, or one by its path, each with who judged its episodes: `SEEN` or
+    `SAID` where each frame was labelled; of a log by its path they are taken as they stand. Raises
+    ConfigError if there is none.
     """
     if source.is_file():
-        return [(source, "" if source.name.startswith("outcomes") else LEARNED)]
+        return [(source, SEEN if source.name.startswith("outcomes") else LEARNED)]
     run = RunFolder(source)
     judge = run.load_task().reward.name
-    logs = [(run.outcomes_log, ""), (run.demos_log, judge), (run.steps_log, judge)]
+    labels = SEEN if labels_by(run.load_hardware()) == TRUTH else SAID
+    logs = [(run.outcomes_log, labels), (run.demos_log, judge), (run.steps_log, judge)]
     if not (found := [(path, by) for path, by in logs if path.exists()]):
         raise ConfigError(
             f"'{source}' holds no recorded frames yet: collect some with: robot-rl outcomes TASK"
@@ -333,61 +359,6 @@ def hash_of(episodes: Sequence[Frames]) -> str:
     digest = hashlib.sha256()
     for each in episodes:
         digest.update(f"{each.key} {each.timed_out} {each.unspoken}".encode())
-        for values in (each.label, each.hard, each.numbers, *each.images.values()):
+        for values in (each.doubtful, each.label, each.hard, each.numbers, *each.images.values()):
             digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
-
-
-# ---------------------------------------------------------------------------------------- split
-
-
-def split(episodes: Sequence[Frames], seed: int = 0) -> dict[Part, list[Frames]]:
-    """Of five episodes three to fit, one to calibrate, one to test; of many sittings whole ones.
-
-    Successes and failures are dealt apart, each five in an order drawn for them, so that an episode
-    stays where it is when others come behind it. Raises DataError where a part would lack either.
-    """
-    parts = {}
-    if len({each.sitting for each in episodes}) >= MANY_SITTINGS:
-        parts = _deal(episodes, seed, by_sitting=True)
-    if not parts or _lacks(parts):
-        parts = _deal(episodes, seed, by_sitting=False)
-    if lacking := _lacks(parts):
-        successes = sum(each.has_success for each in episodes)
-        raise DataError(
-            f"{len(episodes)} episodes, {successes} of them with success, are too few to hold some"
-            f" out: {lacking}. A classifier needs at least 5 episodes that show success, and 5 that"
-            " show none or show it late; collect more with: robot-rl outcomes TASK"
-        )
-    return parts
-
-
-def _deal(episodes: Sequence[Frames], seed: int, by_sitting: bool) -> dict[Part, list[Frames]]:
-    dealt: dict[Part, list[Frames]] = {"fit": [], "calibrate": [], "test": []}
-    place: dict[tuple[str, bool], Part] = {}
-    counts = {True: 0, False: 0}
-    for each in episodes:
-        unit = (each.sitting, False) if by_sitting else (each.key, each.has_success)
-        if unit not in place:
-            place[unit] = (
-                "fit" if each.unspoken and not by_sitting else _part(counts[unit[1]], seed)
-            )
-            counts[unit[1]] += 1
-        dealt[place[unit]].append(each)
-    return dealt
-
-
-def _part(number: int, seed: int) -> Part:
-    """Of the number-th episode of its kind."""
-    order = np.random.default_rng([seed, number // len(PARTS)]).permutation(len(PARTS))
-    return PARTS[order[number % len(PARTS)]]
-
-
-def _lacks(parts: Mapping[Part, Sequence[Frames]]) -> str:
-    """Which part has nobody's word for a success, or for a failure, in words; "": none."""
-    for part, episodes in parts.items():
-        spoken = [each.label for each in episodes if not each.unspoken]
-        labels = np.concatenate([np.zeros(0, bool), *spoken])
-        if not labels.any() or labels.all():
-            return f"no frame {'without' if labels.any() else 'with'} success is left to {part}"
-    return ""

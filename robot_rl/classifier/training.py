@@ -23,16 +23,15 @@ from robot_rl.classifier.frames import (
     NO_ENDS,
     Ends,
     Frames,
-    Part,
     hash_of,
     inputs_for,
     read_frames,
-    split,
 )
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.review import read_verdicts
 from robot_rl.classifier.score import NO_PREDICATES, Predicates, Rule, doubtful_share
+from robot_rl.classifier.split import HELD_OUT, split
 from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt, proof
 from robot_rl.classifier.worth import episode_scores, figures, where_allowed
 from robot_rl.networks.augment import photometric, random_shift
@@ -47,7 +46,6 @@ LOOK_EVERY, PATIENCE = 25, 4
 MINE_AT, MINED = (50, 200), 5
 """After so many batches the network says which frames are hard, and how many of an episode."""
 WEIGHT_DECAY = 1e-4
-HELD_OUT: tuple[Part, ...] = ("calibrate", "test")
 VARIANTS = 4
 """Of each frame where a frozen trunk looks at it once: as it is, and shifted in other light."""
 
@@ -177,7 +175,7 @@ def test(
     DataError as `train`.
     """
     read = read_frames(sources, classifier.inputs, predicates=predicates)
-    episodes = [each for each in read if not each.unspoken]
+    episodes = [each.proven() for each in read if not each.unspoken]
     if not episodes:
         raise DataError(
             f"nobody has said of an episode in {', '.join(map(str, sources))} whether it succeeded:"
@@ -194,7 +192,7 @@ def _logits(network: Network, episode: Frames) -> Array:
 class Fitter:
     """Fits a network to the frames of some episodes, and keeps the one that says most of others.
 
-    `left_out (N,)` are the frames that may show success, which nobody has said.
+    `left_out (N,)` are the frames that may show success, though nobody has said so.
     """
 
     def __init__(
@@ -221,10 +219,9 @@ class Fitter:
         elif trunk == "resnet10":
             load_weights(self.network.trunk_of(inputs.cameras[0]), Path(options.resnet10_weights))
         self._hard = self._fit.hard.copy()
-        # until the network knows better, all of what nobody has spoken of
-        self.left_out = np.repeat(
-            [each.unspoken for each in fit], [len(each.label) for each in fit]
-        )
+        # until the network knows better, all that may show it
+        self._doubtful = np.concatenate([each.doubtful & ~each.label for each in fit])
+        self.left_out = self._doubtful.copy()
         self._kept = self._keep() if self.network.frozen else None
         trained = [each for each in self.network.parameters() if each.requires_grad]
         self._optimiser = torch.optim.Adam(
@@ -302,14 +299,13 @@ class Fitter:
         return torch.stack(variants)
 
     def _mine(self) -> None:
-        """The frames of a timed-out episode that look most like success are hard; those of one that
-        nobody has spoken of are left out if they look like it, since they may show it.
+        """The frames of a timed-out episode that look most like success are hard; those that may show
+        it are left out if they look like it.
         """
         logits = logits_of(self.network, self._fit.images, self._fit.numbers)
+        self.left_out = self._doubtful & (logits > 0.0)
         for number, episode in enumerate(self._episodes):
             rows = np.flatnonzero(self._fit.episode == number)
-            if episode.unspoken:
-                self.left_out[rows] = logits[rows] > 0.0
             if episode.timed_out:
                 self._hard[rows[np.argsort(logits[rows])[-MINED:]]] = True
 

@@ -44,6 +44,14 @@ def with_judge(task: "Task", name: str = "") -> "Task":
     return _each_judge(task, other)
 
 
+def labels_by(hardware: "Hardware") -> str:
+    """Whose word the labels of outcomes are, a file of `rewards`: the operator's. The scripted one
+    has no eyes but the simulator's, so there they are its truth.
+    """
+    scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
+    return TRUTH if scripted else "operator"
+
+
 def with_classifiers(task: "Task", folder: str) -> "Task":
     """The task with its learned judge, if it has one, in this folder of classifiers."""
 

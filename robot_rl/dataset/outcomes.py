@@ -15,6 +15,9 @@ from robot_rl.stream.episodes import REACTION_S, EpisodeLabel
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, Mark, Step, goes_back
 
+LATE_S = 1.5
+"""A person who watches something else first may say success so much later than it was to be seen."""
+
 
 @dataclass
 class LabelledEpisode:
@@ -53,6 +56,17 @@ class LabelledEpisode:
         if not self.complete and len(times):
             sure &= times[-1] - times >= REACTION_S
         return sure
+
+    @property
+    def before_success(self) -> Array:
+        """Which frames are so shortly before a success that it may have been said late, and they
+        show it already, `(frames,)` bool.
+        """
+        labels, times = np.array(self.labels, bool), np.array(self.times)
+        late = np.zeros(len(labels), bool)
+        for change in np.flatnonzero(~labels[:-1] & labels[1:]) + 1:
+            late[:change] |= times[change] - times[:change] <= LATE_S
+        return late & ~labels
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.loop import acknowledges
 from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.session import RecordingSession
-from robot_rl.config.judge import TRUTH
+from robot_rl.config.judge import labels_by
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
@@ -131,13 +131,10 @@ def record_outcomes(
 ) -> None:
     """Record the labelled frames that a run still lacks; `outcomes.json` says what there is.
 
-    Labels are the operator's words, whatever judge the task names (it may be the one that is to
-    learn from them). The scripted operator has no eyes but the simulator's, so there they are the
-    simulator's truth. The frames hold what the task's judge looks at.
+    Labels are the operator's (`labels_by`), whatever judge the task names: it may be the one that is
+    to learn from them. The frames hold what the task's judge looks at.
     """
-    hardware = folder.load_hardware()
-    scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
-    judge = Use(TRUTH if scripted else "operator")
+    judge = Use(labels_by(folder.load_hardware()))
 
     def progress(good: int, bad: int) -> None:
         display.show("positives", good, positives)

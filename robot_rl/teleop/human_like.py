@@ -34,6 +34,8 @@ class HumanHabits:
     """Of the device's range, on every axis."""
     speaks_s: tuple[float, float] = (0.3, 0.5)
     """From success to the word for it [s]; the hand has let go at once."""
+    labels_s: tuple[float, float] = (0.3, 1.2)
+    """The same where it shows what success looks like, and the hand is busy [s]."""
     pulls_back: float = 0.5
     """Chance that the hand has drawn the tool back first."""
     pulls_back_s: float = 0.15
@@ -70,6 +72,7 @@ class Teleop(interfaces.Teleop):
         self._motions = dict[str, Array]()
         self._rests_until: float | None = None
         self._done_t: float | None = None
+        self._labels_t: float | None = None
         return self._eye.begin_episode()
 
     def read(self, arms: Sequence[ArmState]) -> TeleopEvent | dict[str, TeleopEvent]:
@@ -81,6 +84,8 @@ class Teleop(interfaces.Teleop):
 
     def _work(self, t: float, said: dict[str, TeleopEvent]) -> dict[str, TeleopEvent]:
         """What becomes of what the eye says of each arm: they rest, and are done, all together."""
+        if self._collects:
+            said = {name: self._label_late(t, event) for name, event in said.items()}
         outcome = next(event.outcome for event in said.values())
         if self._rests_until is None:
             self._rests_until = t + self._between(self._habits.begins_s) * self._late
@@ -105,6 +110,14 @@ class Teleop(interfaces.Teleop):
         motion = np.clip(share * last + (1.0 - share) * wanted.twist + tremor, -1.0, 1.0)
         self._motions[name] = motion
         return replace(wanted, twist=motion)
+
+    def _label_late(self, t: float, event: TeleopEvent) -> TeleopEvent:
+        """The eye's word on what is to be seen, as late as a busy person says it."""
+        if event.outcome != OperatorCommand.SUCCESS:
+            return event
+        if self._labels_t is None:
+            self._labels_t = t + self._between(self._habits.labels_s)
+        return event if t >= self._labels_t else replace(event, outcome=OperatorCommand.NONE)
 
     def _finish(self, t: float) -> None:
         """It is done: let go, perhaps after a pull, and speak later."""

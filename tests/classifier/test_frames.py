@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_rl.classifier import frames
-from robot_rl.classifier.frames import Told, look, numbers_of, read_frames, split
+from robot_rl.classifier.frames import SAID, SEEN, Told, look, numbers_of, read_frames
 from robot_rl.classifier.options import Inputs
 from robot_rl.classifier.review import FrameId
+from robot_rl.classifier.split import split
 from robot_rl.classifier.training import ClassifierConfig
 from robot_rl.config.judge import LEARNED
 from robot_rl.stream.log import StepLog, read_space
@@ -92,9 +93,21 @@ def test_before_a_demonstration_nothing_shows_success():
 
 def test_what_follows_a_success_that_is_over_is_hard_among_outcomes():
     said = [step(0, i, reward=float(10 <= i < 20)) for i in range(40)]
-    text, learnt = labels(said, "")
+    text, learnt = labels(said, SEEN)
     assert text[:5] == "00000" and "1" in text[10:20] and text[20] in "h."
     assert set(text[20:]) == {"h", "."} and not learnt.unspoken
+
+
+def test_before_a_person_says_success_nobody_knows_whether_it_was_to_be_seen_already():
+    said = [step(0, i, reward=float(i >= 30), terminated=i == 39) for i in range(40)]
+    text, learnt = labels(said, SAID)
+    assert text == "0" * 26 + "...." + "1" * 10  # a moment before the word is neither in any case
+    assert learnt.doubtful.tolist() == [False] * 15 + [True] * 11 + [False] * 10
+    assert learnt.proven().label.tolist() == [False] * 15 + [True] * 10
+    assert not labels(said, SEEN)[1].doubtful.any()
+    # of a frame that they were asked about they have said what it shows
+    _, asked = labels([*said, mark(MarkKind.DENY, index=20)], SAID)
+    assert np.flatnonzero(asked.doubtful).tolist() == [*range(15, 20), *range(21, 26)]
 
 
 def test_an_episode_that_only_a_classifier_judged_is_fitted_to_and_proves_nothing():

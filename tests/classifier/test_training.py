@@ -86,6 +86,27 @@ def test_frames_of_an_episode_nobody_has_spoken_of_are_no_negatives_where_they_l
     assert made.metrics["episodes"]["fit"] == 12 + 20, "they prove nothing"
 
 
+def test_a_word_that_comes_a_second_late_teaches_no_judge_to_wait_for_it(tmp_path, small_batches):
+    def said_late(number: int) -> Frames:
+        seen = episode(number, "0" * 20 + "1" * 20)
+        label = np.arange(40) >= 30
+        return replace(seen, label=label, late=~label & (np.arange(40) >= 15))
+
+    episodes = [said_late(n) if n % 2 else episode(n, "0" * 40) for n in range(40)]
+    made = train_on(tmp_path / "late", episodes, EYES, QUICK)
+    found = made.metrics["test"]
+    assert made.metrics["left_out"] == 10 * 12, (
+        "the frames that showed it before the word, and no others"
+    )
+    assert found["fires"] == found["misses"] == 0 and found["accuracy"] == 1.0
+    live = made.probability({"image/wrist": by_light(99, True)})
+    assert live > made.rule.threshold > made.probability({"image/wrist": by_light(99, False)})
+    # who takes the labels as they stand has half of all successes for failures
+    taken = [replace(each, late=None) for each in episodes]
+    misled = train_on(tmp_path / "taken", taken, EYES, QUICK)
+    assert misled.metrics["test"]["accuracy"] < 1.0 and misled.metrics["test"]["misses"] > 0
+
+
 def test_logs_become_a_classifier_that_is_tested_on_others(tmp_path, small_batches):
     def collected(name, first):
         labelled = [

@@ -75,6 +75,12 @@ def test_it_lets_go_perhaps_draws_back_and_only_then_says_success(pulls):
     assert all(one.twist[2] < 0.0 for one in said if one.active)
 
 
+def test_where_it_shows_what_success_looks_like_it_says_so_late():
+    teleop = operator("collect", success=True, labels_s=(0.95, 0.95))
+    words = [one.outcome for one in readings(teleop, 15, 0.0, 0.0, 0.0)]
+    assert words == [OperatorCommand.NONE] * 10 + [OperatorCommand.SUCCESS] * 5
+
+
 def test_it_corrects_later_and_for_longer_than_the_scripted_operator():
     stuck = {
         kind: runs(readings(operator("correct", kind=kind), 400)) for kind in (scripted, human_like)
