@@ -20,12 +20,18 @@ def press(page, label: str) -> None:
     page.get_by_role("button", name=label).click()
 
 
+def client_of(console):
+    """The page's connection, as soon as it has told where it looks from: its texts stand there before."""
+    assert comes_true(lambda: len(console.page._server.get_clients()) == 1, timeout_s=60.0)
+    (client,) = console.page._server.get_clients().values()
+    return client
+
+
 def pixel_of(console, page, point) -> tuple[float, float]:
     """Where a point of the arm's base frame is on the page, by what the page says of its own
     camera.
     """
-    (client,) = console.page._server.get_clients().values()
-    camera = client.camera
+    camera = client_of(console).camera
     w, *xyz = camera.wxyz
     x, y, z = geometry.quat_to_matrix(np.array([*xyz, w])).T @ (np.asarray(point) - camera.position)
     box = page.locator("canvas").first.bounding_box()
@@ -60,7 +66,7 @@ def pull(console, page, arm, axis: int, by_m: float, share: float) -> bool:
     Returns whether it moved along the arrow; if it did not, it is let go, and a view that was
     turned is turned back.
     """
-    (client,) = console.page._server.get_clients().values()
+    client = client_of(console)
     eye = client.camera.position.copy()
     target = arm.refresh().target_base_tcp
     start, end = (along_arrow(target, axis, share * ARROW_M + further) for further in (0.0, by_m))
