@@ -261,20 +261,26 @@ def numbers_of(observation: Observation, inputs: Inputs) -> Array:
 
 def logs_of(source: Path) -> list[tuple[Path, str]]:
     """The logs of a run folder, or one by its path, each with who judged its episodes: `SEEN` or
-    `SAID` where each frame was labelled; of a log by its path they are taken as they stand. Raises
-    ConfigError if there is none.
+    `SAID` where each frame was labelled. Raises ConfigError if there is none.
     """
     if source.is_file():
-        return [(source, SEEN if source.name.startswith("outcomes") else LEARNED)]
+        outcomes = source.name.startswith("outcomes")
+        return [(source, _labels_in(source.parent) if outcomes else LEARNED)]
     run = RunFolder(source)
     judge = run.load_task().reward.name
-    labels = SEEN if labels_by(run.load_hardware()) == TRUTH else SAID
-    logs = [(run.outcomes_log, labels), (run.demos_log, judge), (run.steps_log, judge)]
+    logs = [(run.outcomes_log, _labels_in(source)), (run.demos_log, judge), (run.steps_log, judge)]
     if not (found := [(path, by) for path, by in logs if path.exists()]):
         raise ConfigError(
             f"'{source}' holds no recorded frames yet: collect some with: robot-rl outcomes TASK"
         )
     return found
+
+
+def _labels_in(folder: Path) -> str:
+    """Who has labelled the outcomes of a run; of a log that lies in none they are taken as they stand."""
+    is_run = (folder / "config.json").exists()
+    said = is_run and labels_by(RunFolder(folder).load_hardware()) != TRUTH
+    return SAID if said else SEEN
 
 
 def inputs_for(sources: Sequence[Path], options: ClassifierConfig) -> Inputs:

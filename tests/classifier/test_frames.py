@@ -6,12 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_rl.classifier import frames
-from robot_rl.classifier.frames import SAID, SEEN, Told, look, numbers_of, read_frames
+from robot_rl.classifier.frames import (
+    SAID,
+    SEEN,
+    Told,
+    logs_of,
+    look,
+    numbers_of,
+    read_frames,
+)
 from robot_rl.classifier.options import Inputs
 from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.split import split
 from robot_rl.classifier.training import ClassifierConfig
 from robot_rl.config.judge import LEARNED
+from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import ConfigError, DataError, Mark, MarkKind, Provenance
 from tests.classifier.synthetic import EYES, SIZE, episode, step, write_log
@@ -108,6 +117,14 @@ def test_before_a_person_says_success_nobody_knows_whether_it_was_to_be_seen_alr
     # of a frame that they were asked about they have said what it shows
     _, asked = labels([*said, mark(MarkKind.DENY, index=20)], SAID)
     assert np.flatnonzero(asked.doubtful).tolist() == [*range(15, 20), *range(21, 26)]
+
+
+@pytest.mark.parametrize(("teleop", "who"), [("scripted", SEEN), ("human-like", SAID)])
+def test_whose_words_labels_are_a_run_knows_and_so_does_its_log(teleop, who, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = create_run("peg_insert", TrainConfig(obs="state", teleop=teleop, name="run"))
+    path = write_log(run.outcomes_log, [step(0, 0)])
+    assert logs_of(run.path) == logs_of(path) == [(path, who)]
 
 
 def test_an_episode_that_only_a_classifier_judged_is_fitted_to_and_proves_nothing():
