@@ -346,6 +346,7 @@ def test_a_camera_that_says_nothing_of_its_exposure_has_time_to_settle_and_a_loc
 
     monkeypatch.setattr(_live.Settling, "has_settled", record)
     monkeypatch.setattr(_live, "SETTLE_S", 0.8)
+    monkeypatch.setattr(_live, "FIRST_FRAME_S", 20.0)  # what settles is no frame yet
     for options, wait_s in (({}, 0.8), ({"exposure": 300.0}, _live.LOCK_S)):
         asked.clear()
         open_live(wrist("0777", **options), None).close()
