@@ -3,8 +3,8 @@
 Which frames are trusted:
 
 - of `outcomes.log` those that `dataset/outcomes.py` calls usable: a person or the simulator has
-  said of each what it shows; since a person may say success late, the second before it is none where
-  it looks like success (`doubtful`);
+  said of each what it shows; since a person may say success late, the moment before it is no
+  failure where it looks like success (`doubtful`);
 - of other logs, as positives, the last frame of an episode that somebody vouches for: the operator
   by a word, a person who showed the task, or a judge that does not learn; where a classifier had
   said success and the operator confirms it, the three frames that it said it of;
