@@ -37,8 +37,8 @@ def episode(number: int, positives: int, negatives: int) -> Frames:
     label = np.arange(positives + negatives) >= negatives
     seen = [observation(random, bool(each)) for each in label]
     images = {name: np.stack([look(each, name, EYES) for each in seen]) for name in EYES.cameras}
-    numbers = np.zeros((len(label), 0), np.float32)
-    return Frames(str(number), "", images, numbers, label, np.zeros(len(label), bool))
+    numbers, (hard, late) = np.zeros((len(label), 0), np.float32), np.zeros((2, len(label)), bool)
+    return Frames(str(number), "", images, numbers, label, hard, late)
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.score import NO_PREDICATES, Predicates, picture
 from robot_rl.classifier.score import number as number_of
 from robot_rl.config.judge import JUDGE, LEARNED, TRUTH, labels_by
-from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_folder import RunFolder, is_run
 from robot_rl.dataset.outcomes import LabelledEpisode
 from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_of
 from robot_rl.stream.log import StepLog, read_space
@@ -67,12 +67,12 @@ NO_ENDS: Ends = MappingProxyType({})
 class Frames:
     """The frames of one episode that are learnt from, T of them.
 
-    `images` per camera `(T, size, size, 3)` uint8, `numbers (T, n)` float32; `label` and `hard
-    (T,)` bool. `timed_out`: it came to its end without success, so that its frames nearest to one
-    are hard. `unspoken`: nobody but a classifier has judged it, or nobody at all; it is fitted to,
-    and proves nothing. `allowed (T,)` bool is where the task's predicates hold; None: its log lacks
-    a number that they ask for. `late (T,)` bool: a person has said success soon after, and perhaps
-    late; None: of no frame.
+    `images` per camera `(T, size, size, 3)` uint8, `numbers (T, n)` float32; `label`, `hard` and
+    `late (T,)` bool. `late`: a person has said success soon after, and perhaps late. `timed_out`:
+    it came to its end without success, so that its frames nearest to one are hard. `unspoken`:
+    nobody but a classifier has judged it, or nobody at all; it is fitted to, and proves nothing.
+    `allowed (T,)` bool is where the task's predicates hold; None: its log lacks a number that they
+    ask for.
     """
 
     key: str
@@ -81,28 +81,31 @@ class Frames:
     numbers: Array
     label: Array
     hard: Array
+    late: Array
     timed_out: bool = False
     unspoken: bool = False
     allowed: Array | None = None
-    late: Array | None = None
 
     @property
     def doubtful(self) -> Array:
         """Which frames may show success, whatever their label says, `(T,)` bool."""
-        late = np.zeros(len(self.label), bool) if self.late is None else self.late
-        return late | self.unspoken
+        return self.late | self.unspoken
 
     def proven(self) -> "Frames":
         """Without the frames that a late word leaves in doubt: what others are held to."""
-        if self.late is None:
-            return self
-        sure = ~self.late
-        allowed = None if self.allowed is None else self.allowed[sure]
-        images = {camera: seen[sure] for camera, seen in self.images.items()}
+        return self.only(~self.late)
+
+    def only(self, which: Array) -> "Frames":
+        """Some frames alone: a mask, or indices."""
         return replace(
-            self, images=images, numbers=self.numbers[sure], label=self.label[sure],
-            hard=self.hard[sure], allowed=allowed, late=None,
-        )  # fmt: skip
+            self,
+            images={camera: seen[which] for camera, seen in self.images.items()},
+            numbers=self.numbers[which],
+            label=self.label[which],
+            hard=self.hard[which],
+            late=self.late[which],
+            allowed=None if self.allowed is None else self.allowed[which],
+        )
 
     @property
     def has_success(self) -> bool:
@@ -156,33 +159,30 @@ class Told:
         """Those that are learnt from. `judge` is who judged the episode, or, of outcomes, each frame:
         `SEEN` or `SAID`.
         """
-        late = None
-        if judge in (SEEN, SAID):
-            label, sure, hard = _outcome_labels(self.outcome)
-            late = self.outcome.before_success if judge == SAID else None
-        else:
-            label, sure, hard = self._labels(judge)
+        by_frame = judge in (SEEN, SAID)
+        label, sure, hard = _outcome_labels(self.outcome) if by_frame else self._labels(judge)
+        late = self.outcome.before_success & (judge == SAID)
         for i, index in enumerate(self.indices):
             if index in self.answers:
                 sure[i] = self.answers[index] is not None
                 label[i] = bool(self.answers[index])
                 hard[i] = self.answers[index] is False
-                if late is not None:
-                    late[i] = False
+                late[i] = False
         spoken = self.label.said is not None or self.label.is_demonstration
         unspoken = (judge == LEARNED and not spoken) or self.label.authors <= BY_ITSELF
-        return Frames(
+        every = Frames(
             key,
             sitting,
-            {camera: np.stack(seen)[sure] for camera, seen in self.images.items()},
-            np.stack(self.numbers)[sure],
-            label[sure],
-            (hard & ~label)[sure],
-            timed_out=judge not in (SEEN, SAID) and self.label.has_failed,
+            {camera: np.stack(seen) for camera, seen in self.images.items()},
+            np.stack(self.numbers),
+            label,
+            hard & ~label,
+            late,
+            timed_out=not by_frame and self.label.has_failed,
             unspoken=unspoken,
-            allowed=np.array(self.allowed)[sure] if self.allowed else None,
-            late=None if late is None else late[sure],
+            allowed=np.array(self.allowed) if self.allowed else None,
         )
+        return every.only(sure)
 
     def _labels(self, judge: str) -> tuple[Array, Array, Array]:
         """Which frames show success, which are sure, and which are hard, of an episode that was not
@@ -278,8 +278,7 @@ def logs_of(source: Path) -> list[tuple[Path, str]]:
 
 def _labels_in(folder: Path) -> str:
     """Who has labelled the outcomes of a run; of a log that lies in none they are taken as they stand."""
-    is_run = (folder / "config.json").exists()
-    said = is_run and labels_by(RunFolder(folder).load_hardware()) != TRUTH
+    said = is_run(folder) and labels_by(RunFolder(folder).load_hardware()) != TRUTH
     return SAID if said else SEEN
 
 

@@ -25,6 +25,12 @@ T = TypeVar("T")
 DEMOS_LOG = "demos.log"
 GUIDE_FILE = "guide.json"
 DEMO_COUNTS = ("successes", "attempts", "steps")
+CONFIG_FILE = "config.json"
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is a run's, be it a damaged one: a config that is a link to nowhere counts."""
+    return os.path.lexists(path / CONFIG_FILE)
 
 
 class RunFolder:
@@ -38,7 +44,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        self.config_file = self.path / "config.json"
+        self.config_file = self.path / CONFIG_FILE
         self.demos_log = self.path / DEMOS_LOG
         self.guide_file = self.path / GUIDE_FILE
         self.outcomes_log = self.path / "outcomes.log"
@@ -56,9 +62,9 @@ class RunFolder:
         self.plots = self.path / "plots"
         self.blackbox = self.path / "blackbox"
         self.logs = self.path / "logs"
-        if not os.path.lexists(self.config_file):  # a link that leads nowhere is a damaged file
+        if not is_run(self.path):
             raise ConfigError(
-                f"'{self.path}' is not a run: it has no config.json. They are listed by: robot-rl"
+                f"'{self.path}' is not a run: it has no {CONFIG_FILE}. They are listed by: robot-rl"
                 " runs"
             )
         self._data = read_config(self.config_file)
@@ -82,7 +88,7 @@ class RunFolder:
         a run already, which `verb` would go on with, unless it is to be written `again`.
         """
         path = Path(path)
-        if (path / "config.json").exists() and not again:
+        if is_run(path) and not again:
             raise ConfigError(
                 f"'{path}' exists already: continue it with 'robot-rl {verb} --resume {path}', or"
                 " choose another --name"
@@ -95,7 +101,7 @@ class RunFolder:
         data = {name: as_json(section) for name, section in sections.items()}
         data["code"] = {"version": robot_rl.__version__, "revision": code_revision()}
         fill(path, sections["run"])
-        write_config(path / "config.json", data)
+        write_config(path / CONFIG_FILE, data)
         return cls(path)
 
     @property

@@ -4,14 +4,13 @@ same way.
 Everything is read as it is now, also while it is being written; nothing is ever changed.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from robot_rl.config.evaluation_files import EvaluationFiles
-from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_folder import RunFolder, is_run
 from robot_rl.dataset.archive import Archive, is_archive
 from robot_rl.dataset.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey, with_marks
 from robot_rl.stream.log import StepLog, read_space
@@ -79,7 +78,7 @@ def open_recordings(path: Path) -> list[Recording]:
         return [LogRecording(path, run_context(path.parent))]
     if is_archive(path):
         return [Archive(path)]
-    if os.path.lexists(path / "config.json"):
+    if is_run(path):
         return list(run_logs(path))
     raise ConfigError(
         f"'{path}' is neither a run folder nor a .log file nor an archive. They are listed by:"
@@ -108,7 +107,7 @@ def run_context(run: Path) -> dict[str, Any]:
     """What an export will want to know of a run: task, hardware, rate, code, instruction. Empty if
     it is no run.
     """
-    if not (run / "config.json").exists():
+    if not is_run(run):
         return {}
     folder = RunFolder(run)
     settings = asdict(folder.settings)

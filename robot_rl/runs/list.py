@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.config.evaluation_files import KINDS, evaluation_file, parts_of
-from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_folder import CONFIG_FILE, RunFolder
 from robot_rl.dataset.counts import EPISODES
 from robot_rl.machine.small_files import Tail, is_number, read_json
 from robot_rl.runs.progress import Newest
@@ -47,7 +47,7 @@ class RunFacts:
 
 def runs_in(folder: Path) -> list[RunFacts]:
     """The runs of a folder, the one that was last written to at the end."""
-    found = [facts_of(config.parent) for config in folder.glob("*/config.json")]
+    found = [facts_of(config.parent) for config in folder.glob(f"*/{CONFIG_FILE}")]
     return sorted(found, key=lambda run: run.t_wall)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from robot_rl import config
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.config.kinds import is_name
-from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_folder import RunFolder, is_run
 from robot_rl.config.run_settings import RunSettings
 from robot_rl.learner.checkpoint import save_policy
 from robot_rl.learner.options import LearnerConfig
@@ -98,7 +98,7 @@ def own_folder(
             " --name"
         )
     path = Path("runs") / (name or f"{described['name']}-robot")
-    if (path / "config.json").exists():
+    if is_run(path):
         earlier = RunFolder(path).settings
         same = earlier.id == settings.id
         if not (earlier.id and settings.id):  # an older run has none

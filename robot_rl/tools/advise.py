@@ -222,12 +222,6 @@ def doubtful(told: Sequence[Told]) -> Iterator[str]:
             yield f"{each.row['log']} {each.row['episode']}: {each.row['vote']}, {each.doubt}"
 
 
-def require_run(run: Path) -> None:
-    """Raise ConfigError unless this is the folder of a run."""
-    if not (run / "config.json").exists():
-        raise ConfigError(f"'{run}' is not a run. They are listed by: robot-rl runs")
-
-
 def to_json(told: Sequence[Told], model: str) -> dict[str, Any]:
     """All of it as one JSON object."""
     rows = [

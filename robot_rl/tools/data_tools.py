@@ -15,6 +15,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from robot_rl.config.run_folder import is_run
 from robot_rl.dataset import archive, pictures
 from robot_rl.dataset.assembly import Episode, EpisodeFacts
 from robot_rl.dataset.recordings import Recording, open_recordings, run_logs
@@ -364,4 +365,4 @@ def beside(path: Path) -> Path:
     """Where pictures go if the user does not say: `shown/` in the run folder, or beside the log or
     archive.
     """
-    return (path if (path / "config.json").exists() else path.parent) / "shown"
+    return (path if is_run(path) else path.parent) / "shown"

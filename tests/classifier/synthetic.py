@@ -43,8 +43,8 @@ def episode(number: int, labels: str, picture: Picture = by_light, sitting: str 
     """An episode of the labels "0011"."""
     label = np.array([each == "1" for each in labels])
     frames = np.stack([picture(number, bool(each)) for each in label])
-    numbers, hard = np.zeros((len(label), 0), np.float32), np.zeros(len(label), bool)
-    return Frames(f"{sitting}/{number}", sitting, {"wrist": frames}, numbers, label, hard)
+    numbers, (hard, late) = np.zeros((len(label), 0), np.float32), np.zeros((2, len(label)), bool)
+    return Frames(f"{sitting}/{number}", sitting, {"wrist": frames}, numbers, label, hard, late)
 
 
 def step(number: int, index: int, **changes: object) -> Step:
