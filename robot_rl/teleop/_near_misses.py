@@ -25,6 +25,7 @@ MISSES_PER_EPISODE = 2
 SUCCESSES_PER_WITHDRAWAL = 5
 """Of so many successes one is taken back after `SEATED_STEPS` frames."""
 SEATED_STEPS, WITHDRAWAL_STEPS = 8, 6
+"""A withdrawal takes at least so many steps, and longer where the hand rests."""
 TABLE_M, TABLE_RAD = (0.046, 0.056), 0.2
 """So far [m] beside the goal, along one of its axes or so far [rad] off it, the tool stands on the
 table and on no wall of a socket."""
@@ -105,7 +106,7 @@ class Plan:
         if not self._withdraws or self._seated < SEATED_STEPS:
             return None
         self._steps += 1
-        self.is_over = self._steps >= WITHDRAWAL_STEPS
+        self.is_over = self._steps >= WITHDRAWAL_STEPS and not success
         out = np.array([0.0, 0.0, -self._socket.depth_m - 0.02, 0.0, 0.0, 0.0])
         return NearMiss("withdrawn", out)
 

@@ -12,15 +12,18 @@ from robot_rl.actor.session import RecordingSession
 from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
 from robot_rl.operator.mapping import Operator
+from robot_rl.sim.socket import Socket
 from robot_rl.stream.log import StepLog
 from robot_rl.teleop import human_like, scripted
 from robot_rl.teleop._habits import HOLDS_STEPS
+from robot_rl.teleop._near_misses import Plan
 from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import OperatorCommand, Use
 from tests.teleop.test_scripted import StillWorld, arm_at
 
 TASK = config.load_task("peg_insert")
 HARDWARE = config.load_hardware("sim_panda")
+IN_THE_HOLE = np.zeros(6)
 
 
 @pytest.mark.parametrize("kind", [scripted, human_like])
@@ -41,6 +44,20 @@ def test_every_other_episode_is_a_success_and_the_others_never_are(lockstep_arm,
     failures = [step.observation["state/sim_goal"] for step in steps if not shown[step.episode]]
     beside = [np.hypot(*goal[:2]) > 0.04 and abs(goal[2]) < 0.01 for goal in failures]
     assert any(beside), "as low as the goal, beside the socket: no height tells them apart"
+
+
+def test_a_success_that_is_taken_back_has_failed_when_the_tool_is_out_however_long_the_hand_rests():
+    plan = Plan(Socket.of(TASK.scene), np.random.default_rng(0))
+    taken_back = 0
+    for _ in range(20):
+        plan.begin_episode()
+        within = [plan.step(IN_THE_HOLE, True) for _ in range(40)]
+        if (shown := within[-1]) is not None and shown.name == "withdrawn":
+            assert not plan.is_over
+            plan.step(IN_THE_HOLE, False)
+            assert plan.is_over
+            taken_back += 1
+    assert taken_back == 2
 
 
 def test_it_leaves_the_word_to_a_learned_judge_for_some_steps_and_no_longer():
