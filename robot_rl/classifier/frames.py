@@ -93,7 +93,7 @@ class Frames:
 
     def proven(self) -> "Frames":
         """Without the frames that a late word leaves in doubt: what others are held to."""
-        return self.only(~self.late)
+        return self.only(~self.late) if self.late.any() else self
 
     def only(self, which: Array) -> "Frames":
         """Some frames alone: a mask, or indices."""

@@ -4,7 +4,7 @@ import sys
 from typing import Annotated
 
 from robot_rl.cli.arguments import Flat, Json, RunName, print_json
-from robot_rl.config.run_folder import RunFolder, run_path
+from robot_rl.config.run_folder import run_path
 from robot_rl.rewards._adviser_options import AdviserOptions
 
 
@@ -25,7 +25,7 @@ def advise(
     from robot_rl.machine.terminal import terminal
     from robot_rl.tools import advise as body
 
-    run = RunFolder(run_path(run_name)).path
+    run = run_path(run_name)
     told = body.advise(run, options, episodes, camera, lambda line: print(line, file=sys.stderr))
     if json:
         print_json(body.to_json(told, options.model))

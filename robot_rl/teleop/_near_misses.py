@@ -25,7 +25,7 @@ MISSES_PER_EPISODE = 2
 SUCCESSES_PER_WITHDRAWAL = 5
 """Of so many successes one is taken back after `SEATED_STEPS` frames."""
 SEATED_STEPS, WITHDRAWAL_STEPS = 8, 6
-"""A withdrawal takes at least so many steps, and longer where the hand rests."""
+"""A withdrawal takes at least so many steps, and goes on until success is no longer seen."""
 TABLE_M, TABLE_RAD = (0.046, 0.056), 0.2
 """So far [m] beside the goal, along one of its axes or so far [rad] off it, the tool stands on the
 table and on no wall of a socket."""
