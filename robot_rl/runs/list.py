@@ -2,6 +2,7 @@
 their own files.
 """
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.config.evaluation_files import KINDS, evaluation_file, parts_of
-from robot_rl.config.run_folder import CONFIG_FILE, RunFolder
+from robot_rl.config.run_folder import RunFolder, is_run
 from robot_rl.dataset.counts import EPISODES
 from robot_rl.machine.small_files import Tail, is_number, read_json
 from robot_rl.runs.progress import Newest
@@ -47,7 +48,7 @@ class RunFacts:
 
 def runs_in(folder: Path) -> list[RunFacts]:
     """The runs of a folder, the one that was last written to at the end."""
-    found = [facts_of(config.parent) for config in folder.glob(f"*/{CONFIG_FILE}")]
+    found = [facts_of(path) for path in folder.glob("*") if is_run(path)]
     return sorted(found, key=lambda run: run.t_wall)
 
 
@@ -55,7 +56,7 @@ def facts_of(path: Path) -> RunFacts:
     """What the files of a run say of it. Nothing raises: what cannot be read is a problem of that
     run.
     """
-    t_wall = max(file.stat().st_mtime for file in path.iterdir() if file.exists())
+    t_wall = max(file.lstat().st_mtime for file in path.iterdir() if os.path.lexists(file))
     try:
         run = RunFolder(path)
         demos = run.demos() if run.demos_file.exists() else {"successes": 0, "steps": 0}

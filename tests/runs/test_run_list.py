@@ -8,6 +8,7 @@ import pytest
 from robot_rl import cli
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.config.run_settings import RunSettings
+from robot_rl.runs.list import runs_in
 
 
 def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
@@ -51,6 +52,14 @@ def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
     assert cli.main(["runs"]) == 0
     shown = capsys.readouterr().out
     assert "17 of 20" in shown and "450 of 550" in shown and "cannot be read" in shown
+
+
+def test_a_run_whose_config_is_a_link_to_nowhere_is_listed_as_one_that_cannot_be_read(tmp_path):
+    (tmp_path / "lost").mkdir()
+    (tmp_path / "lost" / "config.json").symlink_to(tmp_path / "gone.json")
+    (tmp_path / "no_run").mkdir()
+    (found,) = runs_in(tmp_path)
+    assert found.name == "lost" and "config.json" in found.problem
 
 
 def test_a_folder_that_is_no_run_says_where_runs_are_listed(tmp_path, capsys, monkeypatch):
