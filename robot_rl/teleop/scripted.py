@@ -41,17 +41,19 @@ class Teleop(SeeingOperator):
 
     def __new__(cls, *args: Any, **others: Any) -> Any:
         """The operator who knows the task's scene. Raises DeviceError if there is none."""
-        scene = next(
-            (each.task.scene for each in args if isinstance(each, Given) and each.task), None
-        )
-        if scene is None or scene.name == PEG:
+        given = next((each for each in args if isinstance(each, Given)), None)
+        scene = given.task.scene if given and given.task else None
+        if given is None or scene is None or scene.name == PEG:
             return super().__new__(cls)
         kind = config.driver("sim/scenes", scene.name)
-        if kind.phases is not interfaces.Scene.phases:
+        is_socket = issubclass(options_class("sim/scenes", kind), Socket)
+        # at a socket near misses are upright, whatever the way in
+        shows_misses = is_socket and given.mode == "collect"
+        if kind.phases is not interfaces.Scene.phases and not shows_misses:
             from robot_rl.teleop import _waypoints  # needs mujoco, which a peg's operator does not
 
             return _waypoints.Teleop(*args)
-        if not issubclass(options_class("sim/scenes", kind), Socket):
+        if not is_socket:
             raise DeviceError(
                 f"teleop 'scripted': scene {scene.name!r} offers no `phases`, and its options are"
                 " no socket's: write `phases` (docs/scenes.md), or name another device"

@@ -136,10 +136,13 @@ class Scene(interfaces.Scene):
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
         """Pose `(7,)` of the tool when the tip stands upright in the middle of the hole's bottom."""
-        goal_base_tip = self._socket(data)
-        goal_base_tip[3:] = quat_multiply(goal_base_tip[3:], POINTING_DOWN)
         pose_tip_tool = pose_multiply(pose_inverse(self.pose_flange_tip), pose_flange_tool)
-        goal: Array = pose_multiply(goal_base_tip, pose_tip_tool)
+        goal: Array = pose_multiply(self._goal_base_tip(data), pose_tip_tool)
+        return goal
+
+    def _goal_base_tip(self, data: mujoco.MjData) -> Array:
+        goal = self._socket(data)
+        goal[3:] = quat_multiply(goal[3:], POINTING_DOWN)
         return goal
 
     def success(self, data: mujoco.MjData) -> bool:
