@@ -141,6 +141,7 @@ class Scene(interfaces.Scene):
         return goal
 
     def _goal_base_tip(self, data: mujoco.MjData) -> Array:
+        """The same pose of the tip itself."""
         goal = self._socket(data)
         goal[3:] = quat_multiply(goal[3:], POINTING_DOWN)
         return goal
