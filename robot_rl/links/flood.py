@@ -12,7 +12,8 @@ says who it is keeps it for `HANDSHAKE_MS` (`sockets.py`). Without a bound there
 log or a checkpoint that cannot be opened. While half of the files that the process may have open
 are taken, the system itself drops the next connection (a filter of socket(7), which needs no
 rights): those that are connected go on, and a robot that comes just then tries again by itself
-until there is room.
+until there is room. ZeroMQ lets hundreds in within milliseconds, so the files are counted whenever
+somebody is at the door, and between looks at two connections.
 
 A socket of the file system (ipc) has no such count: its folder lets in nobody but the user that
 runs this.
@@ -20,14 +21,15 @@ runs this.
 
 import contextlib
 import ctypes
-import itertools
 import logging
 import os
 import resource
+import select
 import socket as system_socket
 import struct
 import threading
 import time
+from collections.abc import Iterator
 
 import zmq
 
@@ -37,10 +39,10 @@ from robot_rl.links.seldom import Seldom
 log = logging.getLogger(__name__)
 _seldom, _full = Seldom(log), Seldom(log)
 
-LOOK_S = 0.025
-"""How often the files of the process are counted; every second time, what the connections have
-brought.
-"""
+LOOK_S = 0.05
+"""How often it is looked what the connections have brought."""
+_COUNT_S = 0.001
+"""How often the files of the process are counted while somebody is at a door."""
 TRICKLE = 1024
 """[B/s] that a connection may bring besides: subscriptions that are said again."""
 
@@ -87,6 +89,11 @@ class GuardedPort:
             _doors.append(self)
         return self._port
 
+    def fileno(self) -> int:
+        """Of where it listens: it can be read when somebody wants to come in. Once it is open."""
+        assert self._listener is not None
+        return self._listener.fileno()
+
     def take(self, last: zmq.Frame) -> None:
         """A whole message has come; this is its last frame."""
         with contextlib.suppress(zmq.ZMQError):  # it came from no connection
@@ -114,8 +121,10 @@ class GuardedPort:
             else:
                 self._listener.setsockopt(system_socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
 
-    def look(self) -> None:
-        """Hang up on each connection that has brought too much. The watching thread calls it."""
+    def look(self, files: "_Files") -> Iterator[None]:
+        """Hang up on each connection that has brought too much, one at each step. The watching
+        thread takes them.
+        """
         now = time.monotonic()
         while self._events.poll(0):
             _, number = EVENT.unpack(self._events.recv_multipart()[0])
@@ -124,7 +133,7 @@ class GuardedPort:
         taken, self._taken = self._taken, set()
         for number, (cookie, mark, since) in list(self._known.items()):
             try:
-                with _connection(number) as connection:
+                with files.second(number) as connection:
                     brought = self._brought(connection, cookie)
                     if brought is None:
                         del self._known[number]
@@ -140,6 +149,7 @@ class GuardedPort:
                         )  # fmt: skip
             except OSError:
                 self._known.pop(number, None)  # closed by now
+            yield
 
     def _brought(self, connection: system_socket.socket, cookie: int) -> tuple[int, int] | None:
         """Its cookie and how many bytes it has brought; None if the file number is another
@@ -158,44 +168,75 @@ class GuardedPort:
         return own, _RECEIVED.unpack_from(info, _RECEIVED_AT)[0]
 
 
-def _connection(number: int) -> system_socket.socket:
-    """A second handle of a connection: the file number may become another's meanwhile, this cannot.
-    OSError.
-    """
-    own = os.dup(number)
-    try:
-        return system_socket.socket(fileno=own)
-    except OSError:
-        os.close(own)
-        raise
-
-
 def _run() -> None:
-    own, was_full = os.eventfd(0, os.EFD_CLOEXEC), False
-    for turn in itertools.count():
-        time.sleep(LOOK_S)
-        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        is_full = _lowest_free(own, most) > most // 2
+    files, next_look = _Files(), time.monotonic()
+    while True:
+        _wait_at_doors(next_look - time.monotonic())
         with _lock:
+            files.bound()
+            if time.monotonic() < next_look:
+                continue
             for door in list(_doors):
-                door.shut(is_full)
                 try:
-                    if turn % 2:
-                        door.look()
+                    for _ in door.look(files):
+                        files.bound()
                 except zmq.ZMQError as error:  # its socket is gone
                     _seldom.warning("a port is watched no more: %s", error)
                     _doors.remove(door)
-        if is_full and not was_full:
+        next_look = time.monotonic() + LOOK_S
+
+
+def _wait_at_doors(timeout_s: float) -> None:
+    """Until somebody wants to come in; at most `timeout_s`, and no shorter than `_COUNT_S`."""
+    time.sleep(_COUNT_S)
+    somebody = select.poll()
+    with _lock:
+        for door in _doors:
+            somebody.register(door, select.POLLIN)
+    somebody.poll(max(0.0, 1000.0 * (timeout_s - _COUNT_S)))
+
+
+class _Files:
+    """How many files this process has open, which decides whether its doors are shut.
+
+    As many as the number of the next one says, or more: files that were closed have left holes. The
+    thread that counts leaves none: `second` keeps its number.
+    """
+
+    def __init__(self) -> None:
+        self._nothing, self._second = (os.eventfd(0, os.EFD_CLOEXEC) for _ in range(2))
+        self._was_full = False
+
+    def bound(self) -> None:
+        """Shut the doors while half of the files are taken. Under the lock."""
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        is_full = self._next(most) > most // 2
+        for door in _doors:
+            door.shut(is_full)
+        if is_full and not self._was_full:
             _full.warning("half of the %d files that this process may open are taken, by connections of strangers as "
                           "it seems: nobody else is let in until there is room", most)  # fmt: skip
-        was_full = is_full
+        self._was_full = is_full
 
+    def _next(self, most: int) -> int:
+        try:
+            fd = os.dup(self._nothing)
+        except OSError:
+            return most
+        os.close(fd)
+        return fd
 
-def _lowest_free(own: int, most: int) -> int:
-    """The number of the next file to be opened: as many are open, or more."""
-    try:
-        fd = os.dup(own)
-    except OSError:
-        return most
-    os.close(fd)
-    return fd
+    @contextlib.contextmanager
+    def second(self, number: int) -> Iterator[system_socket.socket]:
+        """A second handle of a connection: the file number may become another's meanwhile, this
+        cannot. OSError if it is one by now that is no connection.
+        """
+        os.dup2(number, self._second, inheritable=False)
+        try:
+            connection = system_socket.socket(fileno=self._second)
+            try:
+                yield connection
+            finally:
+                connection.detach()
+        finally:
+            os.dup2(self._nothing, self._second, inheritable=False)

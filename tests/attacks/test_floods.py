@@ -27,7 +27,7 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.server import Server
-from robot_rl.links import calls, seldom
+from robot_rl.links import calls, flood, seldom
 from robot_rl.links.calls import AT_ONCE, CallClient, CallServer, packed
 from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
 from robot_rl.links.flood import GuardedPort
@@ -98,11 +98,13 @@ def test_a_message_without_an_end_is_hung_up_on(door):
 
 
 def test_who_sends_many_messages_that_end_is_not_hung_up_on(door):
+    files = flood._Files()
     with come_in(door) as connection:
         for _ in range(4 * door._most // MOST):
             connection.sendall(frame(MOST - 100, more=False))
             assert door.poll(1000 * PATIENCE_S) and door.recv_bounded(4) is not None
-            door._door.look()
+            with flood._lock:
+                assert list(door._door.look(files))
         connection.sendall(frame(5, more=False))
         assert door.poll(1000 * PATIENCE_S)
 
@@ -166,8 +168,8 @@ def test_who_sends_more_than_waits_and_dies_takes_no_service_along():
     )
     assert deaf.stdin is not None and deaf.stdout is not None
     address = deaf.stdout.readline().strip()
-    with Flood(address, [b"x" * 100], 5000) as flood:
-        assert not flood.socket.poll(500), "it is deaf"
+    with Flood(address, [b"x" * 100], 5000) as messages:
+        assert not messages.socket.poll(500), "it is deaf"
     threading.Event().wait(2.5)
     assert deaf.poll() is None
     deaf.stdin.write("\n")
