@@ -28,7 +28,6 @@ from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import JsonLines
 from robot_rl.networks.policy import LivePolicy
-from robot_rl.networks.precision import use_one_thread
 from robot_rl.operator.annotations import OperatorMarks, truncated
 from robot_rl.operator.guide import GuideOperator, GuideOptions
 from robot_rl.operator.intervention import open_intervention
@@ -103,8 +102,6 @@ def run_actor(run: str | Path) -> None:
         except StoppedError:
             log.warning("stopped before the first step")
             return
-        # one image at a time; the other cores belong to the learner and the simulation
-        use_one_thread()
         try:
             actor.run()
         finally:

@@ -24,6 +24,7 @@ from robot_rl.classifier.strange import Usual
 from robot_rl.machine.small_files import read_json, require_seal, seal, write_bytes, write_json
 from robot_rl.machine.validation import from_json
 from robot_rl.machine.versions import files_of, versions_in
+from robot_rl.networks.threads import one_thread
 from robot_rl.types import Array, ConfigError, DataError, Observation
 
 BATCH = 64
@@ -63,6 +64,7 @@ class Classifier:
         """Of success, in one observation. Raises DataError if it lacks what this looks at."""
         return self.judge(observation)[0]
 
+    @one_thread()
     def judge(self, observation: Observation) -> tuple[float, float | None]:
         """The probability of success in one observation, and how strange that is: above 1 it is
         doubtful, whatever it looks like; None if this version does not know what is usual.

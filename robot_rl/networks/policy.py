@@ -18,6 +18,7 @@ from robot_rl.networks.critic import Critics, ensemble_values
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal import GoalFilter
 from robot_rl.networks.normalise import Normaliser
+from robot_rl.networks.threads import one_thread
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info, make_vision
 from robot_rl.packing import Layout, layout_of
@@ -377,6 +378,7 @@ class LivePolicy:
         if self._goals is not None:
             self._goals.begin_episode()
 
+    @one_thread()
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over newer weights. Raises DataError, with the old ones in force, for any that
         cannot be acted with.
@@ -400,6 +402,7 @@ class LivePolicy:
         """Names, dtypes and shapes of what `load` is given while learning goes on."""
         return layout_of(self._policy.arrays(changing=True))
 
+    @one_thread()
     def act(self, observation: Observation, greedy: bool = False) -> Array:
         """The action `(A,)` to propose: a sample, or the mode if `greedy`."""
         return self._policy.act(observation, greedy, self._generator, self._goals)

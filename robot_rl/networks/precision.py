@@ -38,10 +38,3 @@ def use_onednn_matmul() -> bool:
         error,
     )
     return False
-
-
-def use_one_thread() -> None:
-    """Let this process compute on one core: more threads do not help on one observation, and others
-    need the cores.
-    """
-    torch.set_num_threads(1)

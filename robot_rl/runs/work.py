@@ -13,7 +13,6 @@ from robot_rl.config.run_folder import RunFolder
 from robot_rl.env.robot import RobotEnv
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.machine.processes import Supervisor
-from robot_rl.networks.precision import use_one_thread
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs.arms import at_bench, await_arms, start_arms
 from robot_rl.runs.evaluate import open_desk
@@ -47,7 +46,6 @@ def let_work(
     with Supervisor(folder.logs) as processes, ExitStack() as opened:
         start_arms(folder, processes)
         await_arms(folder, processes, display, stop)
-        use_one_thread()
         env = RobotEnv(
             folder.load_task(),
             folder.load_hardware(),

@@ -33,7 +33,6 @@ def decision_s(task: Task, hardware: Hardware) -> float:
     """
     from robot_rl.learner.options import LearnerConfig, spec_for  # loads PyTorch
     from robot_rl.networks.policy import LivePolicy, Policy
-    from robot_rl.networks.precision import use_one_thread
 
     space = config.spaces(task, hardware, "pixels")
     chosen = {
@@ -44,7 +43,6 @@ def decision_s(task: Task, hardware: Hardware) -> float:
     spec = spec_for(LearnerConfig(**chosen), space)
     weights = Policy(spec).arrays(changing=True) | Policy(spec).arrays(changing=False)
     policy = LivePolicy(spec, weights)
-    use_one_thread()
     nothing = {name: np.zeros(shape, dtype) for name, (shape, dtype) in space.observations.items()}
     took = []
     for _ in range(DECISIONS):
