@@ -60,6 +60,14 @@ ORANGE, SILVER, BLUE = (0.86, 0.36, 0.14), (0.78, 0.79, 0.80, 1.0), (0.20, 0.45,
 GRASP_Z, CLEAR_M, BEFORE_M, PRESS_M = 0.006, 0.025, 0.008, 0.004
 """The operator's: fingertips above the plug's axis, how much higher they come in line with it, tip
 before the opening while lining up, target beyond the end [m]."""
+TURNED = 0.25
+"""So far [rad] the plug is turned, with a corner ahead, until that is in."""
+EDGE_IN, HIGH, INTO, PUSHED, SUNK = 0.002, 0.0012, 0.002, 0.002, 0.002
+"""That corner from the wall beside it, an error of sight is less; from so high above the opening's
+middle to as far below it slides down the face, its target so far behind that; the target beyond the
+middle, towards the wall; behind the face while the plug is turned into line [m]."""
+ENTERED, SLACK = 0.0005, 0.001
+"""So far behind the face it is no touch of that, and so far beyond the play between walls that give [m]."""
 HOLDS = ((-0.005, 0.015), (-0.008, 0.008), (-0.002, 0.013))
 """Where the fingertips may be, seen from the plug's middle [m], to hold it so that it can be inserted:
 8 mm before it they meet the housing first, and 14 mm above it they miss it (`tests/sim/test_usb_insert.py`).
@@ -229,14 +237,17 @@ class Scene(interfaces.Scene):
         """
         goal = _around_plug(data)
         if is_between(data, "plug", HOLDS):
-            goal = self._tcp_with_plug_at(data, -TIP_X - SHELL[0])
+            goal = self._tcp_with_tip_at(data, -SHELL[0])
         return tool_at(goal, pose_flange_tool)
 
-    def _tcp_with_plug_at(self, data: mujoco.MjData, x: float) -> Array:
-        """Where the fingertips are when the plug is in line with the opening, its middle `x` [m] in front
-        of it.
+    def _tcp_with_tip_at(
+        self, data: mujoco.MjData, x: float, y: float = 0.0, z: float = 0.0, yaw: float = 0.0
+    ) -> Array:
+        """Where the fingertips are when the middle of the plug's tip is there, seen from the opening
+        [m], and the plug turned about that by `yaw` [rad].
         """
-        wanted = pose_multiply(pose_of(data.body("receptacle")), _at(x))
+        tip = np.array([x, y, z, 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)])
+        wanted = pose_multiply(pose_of(data.body("receptacle")), pose_multiply(tip, _at(-TIP_X)))
         held = upright(0.0, 0.0, GRASP_Z)
         if is_between(data, "plug", HOLDS):
             held = hold_on(data, "plug")
@@ -261,8 +272,12 @@ class Scene(interfaces.Scene):
         return self.depth(data) >= self.options.success_depth_m
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
-        """Over the plug, in line with it, down around it, fingers shut, up, in front of the
-        opening, in line with it, and in.
+        """Over the plug, in line with it, down around it, fingers shut, up, in front of the opening
+        and turned; a corner slides down the face until it is in, against the wall, the plug is
+        turned into line there, and in.
+
+        A corner that slides finds the opening where it was seen a little too high or too far aside,
+        and the wall puts the plug in line (`peg_tilted.py`, without an axis to tilt about).
         """
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
         between = is_between(data, "plug", HOLDS)
@@ -270,18 +285,40 @@ class Scene(interfaces.Scene):
         up = here.copy()
         up[2] = AXIS_Z + 2.0 * GRASP_Z
         lifted = between and plug[2] > 0.75 * AXIS_Z
-        before = self._tcp_with_plug_at(data, BEFORE_M - TIP_X)
-        inside = self._tcp_with_plug_at(data, -TIP_X - SHELL[0] - PRESS_M)
-        held = partial(Phase, gripper=-1, ready=between)
+        seen = pose_multiply(pose_inverse(pose_of(data.body("receptacle"))), plug)
+        corner_in, other_in = (
+            between and _is_in(pose_multiply(seen, _at(TIP_X, y))[:3])
+            for y in (SHELL[1] / 2, -SHELL[1] / 2)
+        )
+        ahead = math.sin(TURNED) * SHELL[1] / 2  # of the tip's middle
+        at = partial(self._tcp_with_tip_at, data)
+        turned = partial(at, y=-EDGE_IN, yaw=TURNED)
+        stopped = PUSHED - (OPENING[0] - SHELL[1]) / 2  # so far from the target the wall stops it
+        held = partial(Phase, gripper=-1, ready=between, unsteady=0.05)
+        inside = partial(Phase, gripper=-1, ready=corner_in, unsteady=0.05)
         return (
             *approach(lying, CLEAR_M, data, done=lifted),
             Phase("down", lying, gripper=1, near_m=0.002, near_rad=0.04, pace=0.8, done=lifted),
             held("close", lying, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.1),
-            held("lift", up, near_m=0.004, near_rad=0.1, done=lifted),
-            held("carry", before, near_m=0.003, near_rad=0.05),
-            held("line up", before, near_m=0.0003, near_rad=0.006, unsteady=0.05),
-            held("press", inside, pace=0.5, unsteady=0.1, tries=25),
-        )
+            held("lift", up, near_m=0.004, near_rad=0.1, done=lifted, unsteady=1.0),
+            held("carry", turned(BEFORE_M, z=HIGH), near_m=0.003, near_rad=0.05, unsteady=1.0),
+            held("line up", turned(ahead + 0.001, z=HIGH), near_m=0.0006, done=corner_in),
+            held("touch", turned(ahead - INTO, z=HIGH), near_m=INTO + 0.0006, near_rad=0.1,
+                 pace=0.3, done=corner_in),
+            held("slide", turned(ahead - INTO, z=-HIGH), near_m=0.0002, near_rad=0.1,
+                 pace=0.1, done=corner_in),
+            inside("against the wall", at(ahead - INTO, PUSHED, yaw=TURNED),
+                   near_m=stopped + 0.0015, near_rad=0.1, steps=2, pace=0.5),
+            inside("into line", at(-SUNK, PUSHED), near_m=stopped + 0.0025, near_rad=0.05, pace=0.8),
+            Phase("press", at(-SHELL[0] - PRESS_M), gripper=-1, ready=corner_in and other_in,
+                  pace=0.5, unsteady=0.1, tries=25),
+        )  # fmt: skip
+
+
+def _is_in(point: Array) -> bool:
+    """Whether a corner of the shell, half as high as that `(3,)`, seen from the opening, is in it."""
+    beside = np.abs(point[1:]) - [OPENING[0] / 2, (OPENING[1] - SHELL[2]) / 2]
+    return bool(point[0] < -ENTERED and (beside < SLACK).all())
 
 
 def _around_plug(data: mujoco.MjData) -> Array:
@@ -291,6 +328,6 @@ def _around_plug(data: mujoco.MjData) -> Array:
     return upright(x, y, z + GRASP_Z, yaw)
 
 
-def _at(x: float) -> Array:
-    """A pose `(7,)` so far along x [m], not turned."""
-    return np.array([x, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+def _at(x: float, y: float = 0.0) -> Array:
+    """A pose `(7,)` so far along x and y [m], not turned."""
+    return np.array([x, y, 0.0, 0.0, 0.0, 0.0, 1.0])
