@@ -2,17 +2,16 @@
 
 import math
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 import pytest
 
-from robot_rl.config import Task, load_task, with_judge
+from robot_rl.config import Task, load_task
 from robot_rl.geometry import pose_delta, pose_move, quat_conjugate, quat_multiply
-from robot_rl.interfaces import Given, World
 from robot_rl.sim.scenes.peg_insert import POINTING_DOWN
 from robot_rl.teleop import _waypoints, scripted
 from robot_rl.types import ConfigError, OperatorCommand, Use, WorldState
+from tests.sim.misled import Seen, successes
 from tests.sim.player import HARDWARE, Player
 
 TILTED = load_task("peg_insert_hard")
@@ -23,31 +22,20 @@ SEEN_RIGHT = np.zeros(6)
 STEPS = 45  # once through, and a little more
 
 
-class Misled:
-    """A world whose hole is seen `off (6,)` from where it is."""
+def hole_seen(off: np.ndarray) -> Seen:
+    """The hole `off (6,)` from where it is."""
 
-    def __init__(self, player: Player, off: np.ndarray):
-        self._player, self._off = player, off
-
-    @property
-    def latest(self) -> WorldState:
-        world = self._player.latest
-        goal = pose_move(world.goal_base_tcp, self._off)
+    def seen(world: WorldState) -> WorldState:
+        goal = pose_move(world.goal_base_tcp, off)
         socket = goal.copy()
         socket[3:] = quat_multiply(goal[3:], quat_conjugate(POINTING_DOWN))
         return replace(world, goal_base_tcp=goal, objects=np.array([socket, *world.objects[1:]]))
 
+    return seen
 
-def successes(task: Task, off: np.ndarray) -> int:
-    """Of the seeds, with an operator who sees the hole `off (6,)` from where it is."""
-    player = Player(task)
-    given = Given(
-        task=with_judge(task, "simulator"),
-        world=cast(World, Misled(player, off)),
-        mode="demonstrate",
-    )
-    player.operator = scripted.Teleop(scripted.OperatorHabits(), given)
-    return sum(player.go_on(player.begin(s), STEPS) == OperatorCommand.SUCCESS for s in SEEDS)
+
+def successes_of(task: Task, off: np.ndarray) -> int:
+    return successes(task, hole_seen(off), SEEDS, STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +52,7 @@ def test_the_operator_puts_it_in_tilted_within_the_limits_of_the_arm(player, see
 
 
 def test_who_sees_the_hole_where_it_is_gets_it_in_both_ways():
-    assert successes(TILTED, SEEN_RIGHT) == successes(UPRIGHT, SEEN_RIGHT) == len(SEEDS)
+    assert successes_of(TILTED, SEEN_RIGHT) == successes_of(UPRIGHT, SEEN_RIGHT) == len(SEEDS)
 
 
 @pytest.mark.parametrize("aside", [(1.0, 1.0), (-1.0, 0.0)])
@@ -72,8 +60,8 @@ def test_the_walls_put_in_line_what_was_seen_wrong(aside):
     """0.3 mm and 0.6 degrees, where 0.25 mm or 1.4 degrees alone are too much for an upright peg."""
     x, y = aside
     off = np.array([3e-4 * x, 3e-4 * y, 0.0, 0.0, 0.0, math.radians(0.6)])
-    assert successes(TILTED, off) >= len(SEEDS) - 1
-    assert successes(UPRIGHT, off) <= 1
+    assert successes_of(TILTED, off) >= len(SEEDS) - 1
+    assert successes_of(UPRIGHT, off) <= 1
 
 
 def test_a_peg_that_stands_on_the_rim_is_lifted_and_put_in(player):
