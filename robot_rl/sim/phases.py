@@ -60,8 +60,8 @@ class Phase:
     """Of the last one: so far aside its whole way is none, as that of a cable beside its clip, and
     neither is one that is cut short. 0: it is one there, too."""
     tries: int = 0
-    """Of the last one: so many control steps longer an arm that is ready for it is let try within
-    `TRYING_M` of its pose before it is corrected: it searches for an opening there."""
+    """So many control steps longer an arm that is ready for it is let try within `TRYING_M` of its
+    pose before it is corrected: it searches for an opening there."""
 
 
 class Phases:
@@ -196,11 +196,13 @@ def is_there(phase: Phase, tool: Array, free: Array) -> bool:
     return bool(near < phase.near_m and straight < phase.near_rad)
 
 
-def is_trying(phases: Sequence[Phase], tools: Sequence[Array]) -> bool:
-    """Whether the last phase is ready, and the tool of its arm, of `tools (arms, 7)`, near its end."""
-    last = phases[-1]
-    off = np.linalg.norm(last.pose[:3] - tools[last.arm][:3])
-    return bool(last.ready and off < TRYING_M)
+def tries(phases: Sequence[Phase], tools: Sequence[Array]) -> int:
+    """The most `tries` of a phase that is ready, and near whose end the tool of its arm is, of
+    `tools (arms, 7)`.
+    """
+    offs = [np.linalg.norm(phase.pose[:3] - tools[phase.arm][:3]) for phase in phases]
+    near = [p.tries for p, off in zip(phases, offs, strict=True) if p.ready and off < TRYING_M]
+    return max(near, default=0)
 
 
 def is_order(phases: Sequence[Phase], index: int) -> bool:

@@ -18,7 +18,7 @@ from robot_rl.sim.phases import (
     grippers,
     is_order,
     is_there,
-    is_trying,
+    tries,
     way_left,
 )
 from robot_rl.sim.stage import find_scene
@@ -104,8 +104,7 @@ class Teleop(SeeingOperator):
         way = way_left(phases, fits, tools, self._free)
         self._first_way = way if self._first_way is None else self._first_way
         waits = max(phase.steps for phase in phases[max(fits - 1, 0) : fits + 1])
-        if is_trying(phases, tools):
-            waits = max(waits, phases[-1].tries)
+        waits = max(waits, tries(phases, tools))
         if self._corrects(way, way > self._first_way + self._habits.far_m, waits):
             return True
         self._index, self._own = -1, Watch(self._habits)

@@ -31,7 +31,7 @@ def test_a_policy_whose_hand_takes_its_time_to_close_is_not_interrupted(task):
         assert player.latest.scene_q[2] > lying_m + 0.005, "it is not in the hand"
 
 
-@pytest.mark.parametrize(("phase", "waits"), [("carry", 0), ("press", 25)])
+@pytest.mark.parametrize(("phase", "waits"), [("carry", 0), ("slide", 25), ("press", 25)])
 def test_an_arm_is_let_try_for_longer_at_the_opening_than_elsewhere(phase, waits):
     player = Player("usb_insert", seed=5)
     state, operator = player.begin(3), player.operator

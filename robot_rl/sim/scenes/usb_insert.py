@@ -306,7 +306,7 @@ class Scene(interfaces.Scene):
             held("touch", turned(ahead - INTO, z=HIGH), near_m=INTO + 0.0006, near_rad=0.1,
                  pace=0.3, done=corner_in),
             held("slide", turned(ahead - INTO, z=-HIGH), near_m=0.0002, near_rad=0.1,
-                 pace=0.1, done=corner_in),
+                 pace=0.1, done=corner_in, tries=25),
             inside("against the wall", at(ahead - INTO, PUSHED, yaw=TURNED),
                    near_m=stopped + 0.0015, near_rad=0.1, steps=2, pace=0.5),
             inside("into line", at(-SUNK, PUSHED), near_m=stopped + 0.0025, near_rad=0.05, pace=0.8),
