@@ -61,13 +61,15 @@ GRASP_Z, CLEAR_M, BEFORE_M, PRESS_M = 0.006, 0.025, 0.008, 0.004
 """The operator's: fingertips above the plug's axis, how much higher they come in line with it, tip
 before the opening while lining up, target beyond the end [m]."""
 TURNED = 0.25
-"""So far [rad] the plug is turned, with a corner ahead, until that is in."""
-EDGE_IN, HIGH, INTO, PUSHED, SUNK = 0.002, 0.0012, 0.002, 0.002, 0.002
-"""That corner from the wall beside it, an error of sight is less; from so high above the opening's
-middle to as far below it slides down the face, its target so far behind that; the target beyond the
-middle, towards the wall; behind the face while the plug is turned into line [m]."""
-ENTERED, SLACK = 0.0005, 0.001
-"""So far behind the face it is no touch of that, and so far beyond the play between walls that give [m]."""
+"""So far [rad] the plug is turned, with an edge of its tip ahead, until that is in."""
+# [m]
+EDGE_IN = 0.002  # that edge from the wall beside it: an error of sight is less
+HIGH = 0.0012  # from so far above the opening's middle to as far below it slides the edge
+INTO = 0.002  # its target behind the face: 4 N at 2000 N/m
+PUSHED = 0.002  # the target beyond the middle, towards that wall
+SUNK = 0.002  # the tip's target behind the face while the plug is turned into line
+ENTERED = 0.0005  # behind the face, where it is no touch of that
+SLACK = 0.001  # beyond the play between walls: soft contacts, and eyes that err
 HOLDS = ((-0.005, 0.015), (-0.008, 0.008), (-0.002, 0.013))
 """Where the fingertips may be, seen from the plug's middle [m], to hold it so that it can be inserted:
 8 mm before it they meet the housing first, and 14 mm above it they miss it (`tests/sim/test_usb_insert.py`).
@@ -273,11 +275,11 @@ class Scene(interfaces.Scene):
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Over the plug, in line with it, down around it, fingers shut, up, in front of the opening
-        and turned; a corner slides down the face until it is in, against the wall, the plug is
-        turned into line there, and in.
+        and turned; an edge slides down the face until it is in, against the wall, the plug is turned
+        into line there, and in.
 
-        A corner that slides finds the opening where it was seen a little too high or too far aside,
-        and the wall puts the plug in line (`peg_tilted.py`, without an axis to tilt about).
+        An edge that slides finds the opening where it was seen a little too high or aside, and the
+        wall puts the plug in line: `peg_tilted.py`'s way, without an axis to tilt about.
         """
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
         between = is_between(data, "plug", HOLDS)
@@ -286,7 +288,7 @@ class Scene(interfaces.Scene):
         up[2] = AXIS_Z + 2.0 * GRASP_Z
         lifted = between and plug[2] > 0.75 * AXIS_Z
         seen = pose_multiply(pose_inverse(pose_of(data.body("receptacle"))), plug)
-        corner_in, other_in = (
+        edge_in, other_in = (
             between and _is_in(pose_multiply(seen, _at(TIP_X, y))[:3])
             for y in (SHELL[1] / 2, -SHELL[1] / 2)
         )
@@ -295,28 +297,28 @@ class Scene(interfaces.Scene):
         turned = partial(at, y=-EDGE_IN, yaw=TURNED)
         stopped = PUSHED - (OPENING[0] - SHELL[1]) / 2  # so far from the target the wall stops it
         held = partial(Phase, gripper=-1, ready=between, unsteady=0.05)
-        inside = partial(Phase, gripper=-1, ready=corner_in, unsteady=0.05)
+        inside = partial(Phase, gripper=-1, ready=edge_in, unsteady=0.05)
         return (
             *approach(lying, CLEAR_M, data, done=lifted),
             Phase("down", lying, gripper=1, near_m=0.002, near_rad=0.04, pace=0.8, done=lifted),
             held("close", lying, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.1),
             held("lift", up, near_m=0.004, near_rad=0.1, done=lifted, unsteady=1.0),
             held("carry", turned(BEFORE_M, z=HIGH), near_m=0.003, near_rad=0.05, unsteady=1.0),
-            held("line up", turned(ahead + 0.001, z=HIGH), near_m=0.0006, done=corner_in),
+            held("line up", turned(ahead + 0.001, z=HIGH), near_m=0.0006, done=edge_in),
             held("touch", turned(ahead - INTO, z=HIGH), near_m=INTO + 0.0006, near_rad=0.1,
-                 pace=0.3, done=corner_in),
+                 pace=0.3, done=edge_in),
             held("slide", turned(ahead - INTO, z=-HIGH), near_m=0.0002, near_rad=0.1,
-                 pace=0.1, done=corner_in, tries=25),
+                 pace=0.1, done=edge_in, tries=25),
             inside("against the wall", at(ahead - INTO, PUSHED, yaw=TURNED),
                    near_m=stopped + 0.0015, near_rad=0.1, steps=2, pace=0.5),
             inside("into line", at(-SUNK, PUSHED), near_m=stopped + 0.0025, near_rad=0.05, pace=0.8),
-            Phase("press", at(-SHELL[0] - PRESS_M), gripper=-1, ready=corner_in and other_in,
+            Phase("press", at(-SHELL[0] - PRESS_M), gripper=-1, ready=edge_in and other_in,
                   pace=0.5, unsteady=0.1, tries=25),
         )  # fmt: skip
 
 
 def _is_in(point: Array) -> bool:
-    """Whether a corner of the shell, half as high as that `(3,)`, seen from the opening, is in it."""
+    """Whether the middle `(3,)` of an edge of the tip, seen from the opening, is in it."""
     beside = np.abs(point[1:]) - [OPENING[0] / 2, (OPENING[1] - SHELL[2]) / 2]
     return bool(point[0] < -ENTERED and (beside < SLACK).all())
 
