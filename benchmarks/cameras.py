@@ -34,7 +34,6 @@ from robot_rl.env.robot import RobotEnv
 from robot_rl.links.console_link import ConsoleLink
 from robot_rl.machine.processes import Supervisor
 from robot_rl.networks.policy import LivePolicy, PolicySpec
-from robot_rl.networks.precision import use_one_thread
 from robot_rl.operator.intervention import Intervention
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import TrainConfig, create_run
@@ -69,7 +68,6 @@ def run(
 
 def measure(seconds: float, burners: int, console: Who | None = None) -> list[Row]:
     """Ages of all frames that the actor took, and how evenly its steps came."""
-    use_one_thread()
     cameras = tuple(
         CameraConfig(name, "realsense", {"serial": serial}) for name, serial in SERIALS.items()
     )
