@@ -13,8 +13,9 @@ def two_threads():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
-    assert torch.get_num_threads() == 2, "what trains in this process has its threads back"
+    after = torch.get_num_threads()
     torch.set_num_threads(before)
+    assert after == 2, "what trains in this process has its threads back"
 
 
 @pytest.fixture

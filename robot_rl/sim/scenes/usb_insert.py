@@ -312,8 +312,8 @@ class Scene(interfaces.Scene):
             inside("against the wall", at(ahead - INTO, PUSHED, yaw=TURNED),
                    near_m=stopped + 0.0015, near_rad=0.1, steps=2, pace=0.5),
             inside("into line", at(-SUNK, PUSHED), near_m=stopped + 0.0025, near_rad=0.05, pace=0.8),
-            Phase("press", at(-SHELL[0] - PRESS_M), gripper=-1, ready=edge_in and other_in,
-                  pace=0.5, unsteady=0.1, tries=25),
+            inside("press", at(-SHELL[0] - PRESS_M), ready=edge_in and other_in,
+                   pace=0.5, unsteady=0.1, tries=25),
         )  # fmt: skip
 
 
