@@ -184,7 +184,7 @@ def rows(options: argparse.Namespace) -> Iterator[str]:
     for name, asked in ROWS.items():
         torch.manual_seed(options.seed)
         model, begun = Imitator(spec, shown.states, looks=asked is not None), time.process_time()
-        known = None, None
+        known: tuple[torch.Tensor | None, ...] = (None, None)
         if asked is None:
             assert policy.vision is not None
             known = tuple(

@@ -52,7 +52,7 @@ class Onlooker(interfaces.Reward):
     def begin_episode(self) -> None:
         """Nothing has been said."""
         self._judge.begin_episode()
-        self.frames = self.doubtful = 0
+        self.frames = self.doubtful_frames = 0
         self.strangeness = None
         self.fired: int | None = None
         self.succeeded: int | None = None
@@ -65,7 +65,7 @@ class Onlooker(interfaces.Reward):
         if self.fired is None:
             said = evaluate(self._judge, observation, arms, OperatorCommand.NONE)
             self.fired = self.frames if said.success else None
-            self.doubtful += self._judge.doubtful
+            self.doubtful_frames += self._judge.doubtful
             self.strangeness = self._judge.strangeness
         if self.succeeded is None and self._world.latest.success:
             self.succeeded = self.frames
@@ -161,7 +161,8 @@ def main() -> None:
             "near misses": near_misses(env, said.seed),
             "early policy": early_policy(env, said.seed),
         }
-        watch, strange = DoubtWatch(classifier := config.classifier_of(task)), []
+        watch = DoubtWatch(classifier := config.classifier_of(task))
+        strange: list[float] = []
         assert classifier is not None
         level = trained(classifier, env.reward.version).level
         number = doubtful = frames = told = 0
@@ -177,10 +178,12 @@ def main() -> None:
             plays[kind](number)
             counts[kind][onlooker.verdict] += 1
             number += 1
-            watch.add(env.reward.version, onlooker.doubtful, onlooker.frames, onlooker.strangeness)
-            strange.append(onlooker.strangeness)
+            seen = onlooker.doubtful_frames, onlooker.frames, onlooker.strangeness
+            watch.add(env.reward.version, *seen)
+            if onlooker.strangeness is not None:
+                strange.append(onlooker.strangeness)
             told = told or (number if watch.drift else 0)
-            doubtful, frames = doubtful + onlooker.doubtful, frames + onlooker.frames
+            doubtful, frames = doubtful + onlooker.doubtful_frames, frames + onlooker.frames
         env.close()
     for kind, each in counts.items():
         print(f"{kind}: {dict(sorted(each.items()))}")
@@ -189,7 +192,7 @@ def main() -> None:
     print(f"fires {total['fire']} on {failures} failure episodes: at most {bound:.2%} (95 %)")
     print(f"misses {total['miss']} on {successes} successes: at most {missed:.2%} (95 %)")
     print(f"J {j:.3f}")
-    if level is not None and None not in strange:
+    if level is not None and len(strange) == number:
         above = sum(each > level for each in strange)
         middle = float(np.median(strange))
         print(f"strangeness {middle:.3g} (median), {above} of {number} above {level:.3g}")

@@ -31,11 +31,6 @@ from robot_rl.types import ArmTarget, Array, Compliance, JointTarget
 IP = "127.0.0.9"
 START_S = 60.0
 RADIUS_M, TURN_S = 0.04, 4.0
-EVERYWHERE = {
-    "workspace_low": (0.1, -0.5, 0.05),
-    "workspace_high": (0.8, 0.5, 0.8),
-    "workspace_angle": 1.0,
-}
 
 
 def serve_arm(arm: config.ArmConfig, stop: Any, folder: Path) -> None:
@@ -97,7 +92,12 @@ def configure(arm: ArmClient, tool: Array) -> None:
 
 
 HARDWARE = config.load_hardware("franka_fr3").arms[0]
-LIMITS = replace(HARDWARE.limits, **EVERYWHERE)
+LIMITS = replace(
+    HARDWARE.limits,
+    workspace_low=(0.1, -0.5, 0.05),
+    workspace_high=(0.8, 0.5, 0.8),
+    workspace_angle=1.0,
+)
 
 
 def main(server: str) -> int:

@@ -25,9 +25,14 @@ from tests.controllers.truth import Rows, TrueArm
 
 SPEEDS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.09, 0.10, 0.12, 0.15, 0.18, 0.25)
 PLACES = ("table", "rim")
-UNLIMITED = {
-    "max_force": 1e4, "retreat_force": 1e4, "max_moment": 1e4, "retreat_moment": 1e4, "workspace_margin_m": 0.1,
-}  # fmt: skip
+UNLIMITED = replace(
+    LIMITS,
+    max_force=1e4,
+    retreat_force=1e4,
+    max_moment=1e4,
+    retreat_moment=1e4,
+    workspace_margin_m=0.1,
+)
 ABOVE_M, AFTER_TICKS = 0.06, 300
 RIM_M = 0.025
 WALL_FROM_MIDDLE_M = 0.0205
@@ -42,7 +47,7 @@ def impact(
     arm.reset(seed)
     arm.rows.count[0] = 0
     x, y, _ = LIMITS.workspace_low
-    limits = replace(LIMITS, workspace_low=(x, y, -0.1), **UNLIMITED)
+    limits = replace(UNLIMITED, workspace_low=(x, y, -0.1))
     setup = replace(SETUP, limits=limits, leash_translation=0.5, leash_rotation=1.5)
     loop = ArmLoop(arm, setup, ring)
     start, end = np.empty(7), np.empty(7)
