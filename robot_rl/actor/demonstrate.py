@@ -6,7 +6,7 @@ on where it was.
 """
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,13 +33,14 @@ class DemoTally:
     """What a log of demonstrations holds. `steps` counts every control step that the arm made, good
     or not.
 
-    `labels` are its episodes, by process and number (those of other runs have the same numbers);
-    `episodes` is a number that none of them has yet.
+    `labels` are its episodes, by process and number (those of other runs have the same numbers),
+    `lengths` their control steps; `episodes` is a number that none of them has yet.
     """
 
     labels: defaultdict[EpisodeOf, EpisodeLabel] = field(
         default_factory=lambda: defaultdict(EpisodeLabel)
     )
+    lengths: Counter[EpisodeOf] = field(default_factory=Counter)
     attempts: int = 0
     steps: int = 0
     episodes: int = 0
@@ -57,6 +58,12 @@ class DemoTally:
     def successes(self) -> int:
         """How many demonstrations there are to learn from."""
         return len(self.kept)
+
+    @property
+    def mean_length(self) -> float | None:
+        """Control steps of a demonstration to learn from, on average; None, if there is none."""
+        kept = self.kept
+        return sum(self.lengths[episode] for episode in kept) / len(kept) if kept else None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -79,6 +86,7 @@ class DemoTally:
         if isinstance(said, Step):
             self._newest = episode
             self.episodes = max(self.episodes, said.episode + 1)
+            self.lengths[episode] += said.index > 0
             self.steps += said.index > 0
             self.attempts += said.index == 0 and said.provenance == Provenance.DEMO
 

@@ -72,11 +72,15 @@ def _kind(name: str, part: Mapping[str, Any]) -> str:
     if part["mean_cycle_s"] is not None:
         line += (
             f", cycle {part['mean_cycle_s']:.1f} s (median {part['median_cycle_s']:.1f}, 90 %"
-            f" {part['p90_cycle_s']:.1f})"
+            f" {part['p90_cycle_s']:.1f}{_shown(part.get('demonstration_cycle_s'))})"
         )
     if part["peak_force_n"] is not None:
         line += f", {count(part['faults'], 'fault')}, force up to {part['peak_force_n']:.0f} N"
     return line + _corrected(part.get("corrected"))
+
+
+def _shown(seconds: float | None) -> str:
+    return "" if seconds is None else f"; {seconds:.1f} when it was shown"
 
 
 def _corrected(corrected: Mapping[str, Any] | None) -> str:

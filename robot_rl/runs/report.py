@@ -87,6 +87,7 @@ def training_summary(
         "wall_minutes": (before if is_number(before) else 0.0) + wall_s / 60.0,
         "demonstrations": demos["successes"],
         "demonstration_steps": demos["steps"] - outcomes,
+        "demonstration_cycle_s": _demonstration_s(folder, rate_hz),
         "outcome_steps": outcomes,
         "training_episodes": len(episodes["success"]),
         "missed_resets": int(np.nansum(episodes["missed_resets"])),
@@ -96,6 +97,19 @@ def training_summary(
         "train_seed": folder.settings.seed,
         "phases_s": {name: round(seconds, 2) for name, seconds in phases.items()},
     }
+
+
+def _demonstration_s(folder: RunFolder, rate_hz: float) -> float | None:
+    """How long a demonstration took, on average; None where there is none."""
+    if not folder.demos_log.exists():
+        return None
+    try:
+        with StepLog(folder.demos_log, folder.spaces(), read_only=True) as demos:
+            steps = DemoTally.of(demos).mean_length
+    except DataError as error:
+        log.warning("%s. It is not known how long the demonstrations took", error)
+        return None
+    return None if steps is None else steps / rate_hz
 
 
 def _elapsed_minutes(folder: RunFolder) -> float | None:

@@ -1,6 +1,7 @@
 """What a run came to, from its own files."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from robot_rl.config.run_settings import RunSettings
 from robot_rl.machine.small_files import read_lines
 from robot_rl.runs.report import plot_demos, plot_learning, training_summary
 from robot_rl.stream.log import StepLog
+from robot_rl.types import Provenance
 from tests.helpers import make_step
 
 
@@ -76,6 +78,22 @@ def test_two_clocks_minutes_of_online_data_and_minutes_on_the_wall_with_stops(fo
     assert training_summary(folder, 90.0, {})["elapsed_minutes"] == pytest.approx(30.0)
     folder.demos_log.write_bytes(b"damaged")
     assert training_summary(folder, 90.0, {})["elapsed_minutes"] == pytest.approx(20.0)
+
+
+def test_how_long_it_took_when_it_was_shown_is_of_the_demonstrations_that_count(folder):
+    assert training_summary(folder, 90.0, {})["demonstration_cycle_s"] is None
+    shown: dict[str, Any] = {
+        "space": folder.spaces(),
+        "provenance": Provenance.DEMO,
+        "truncated": False,
+    }
+    with StepLog(folder.demos_log, folder.spaces(), run=folder.settings.id) as log:
+        for episode, (length, success) in enumerate(((10, True), (50, False), (30, True))):
+            for index in range(length + 1):
+                over = index == length
+                done = {"terminated": over, "success": over and success}
+                log.append_step(make_step(index, episode=episode, **shown | done))
+    assert training_summary(folder, 90.0, {})["demonstration_cycle_s"] == pytest.approx(2.0)
 
 
 def test_wall_time_of_earlier_sittings_is_added(folder):
