@@ -94,6 +94,8 @@ TASK = Task(
         "hardware": "sim_hand",
         "steps": 17_500,
         "wander_steps": 60,
+        # Begun as a copy of the demonstrations (docs/tasks.md)
+        "learner.algorithm": "rlpd_bc",
         # 50 to 100 steps to the only reward there is
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
