@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.stream.motion import given, shows
+from robot_rl.stream.motion import imitated, shows
 from robot_rl.types import Array, SpaceSpec, Step
 
 
@@ -37,16 +37,16 @@ def columns_of(space: SpaceSpec) -> dict[str, Column]:
     def action(step: Step) -> Array:
         return np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
 
-    discrete = list(space.actions.discrete)
+    actions, discrete = space.actions, list(space.actions.discrete)
     columns = {
         "state": Column(size, state, observed=True),
         "action": Column(space.action_size, action),
         "reward": Column(of=lambda step: step.reward),
         "terminated": Column(of=lambda step: step.terminated),
-        "demo": Column(of=lambda step: shows(step, discrete)),
+        "demo": Column(of=lambda step: shows(step, actions)),
     }
     if discrete or len(space.actions.arms) > 1:  # else an operator gives all numbers, or none
-        columns["corrected"] = Column(space.action_size, given)
+        columns["corrected"] = Column(space.action_size, lambda step: imitated(step, actions))
     if discrete:
         columns |= {
             "ordered": Column(len(discrete), lambda step: np.clip(step.commanded[discrete], -1, 1)),

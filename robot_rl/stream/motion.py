@@ -2,11 +2,9 @@
 one place where that is decided.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from robot_rl.types import SHOWS, Array, Step
+from robot_rl.types import SHOWS, ActionSpec, Array, Step
 
 STILL = 0.01
 """Of the action range: who moves less shows nothing (HIL-SERL's train_bc.py drops actions that are
@@ -25,11 +23,24 @@ def given(step: Step) -> Array:
     return np.ones(len(step.commanded), bool) if step.corrected is None else step.corrected
 
 
-def shows(step: Step, choices: Sequence[int] = ()) -> bool:
-    """Whether a step is to be imitated: an operator acted in it, and commanded a motion. `choices`
-    are the indices of the grippers' numbers (`ActionSpec.discrete`): an order shows something where
-    it is carried out, and a button that is held on no more.
+def imitated(step: Step, actions: ActionSpec) -> Array:
+    """Which numbers of a step's action are to be imitated, bool `(A,)`: those that were given, but
+    for those of an arm that was told to move and stood. Its fingers were closing
+    (`hold_while_gripping`), and nobody meant that it should stand there.
     """
-    command = given(step) * step.commanded
-    command[[*choices]] *= np.rint(step.executed[[*choices]]) != 0.0
+    told, went = (
+        np.abs(actions.moves(action)).max(1) > STILL for action in (step.commanded, step.executed)
+    )
+    obeyed = actions.pick(np.repeat(~told | went, 6), np.ones(len(actions.discrete)))
+    return given(step) & (obeyed > 0.0)
+
+
+def shows(step: Step, actions: ActionSpec) -> bool:
+    """Whether a step is to be imitated: an operator acted in it, and commanded a motion that was
+    made. An order to a gripper shows something where it is carried out, and a button that is held
+    on no more.
+    """
+    command = imitated(step, actions) * step.commanded
+    choices = [*actions.discrete]
+    command[choices] *= np.rint(step.executed[choices]) != 0.0
     return moves(command)

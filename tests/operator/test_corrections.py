@@ -39,6 +39,7 @@ from tests.hands import OPEN, Hand, arm_at, still
 from tests.helpers import SPACE, make_step
 
 PANDA = config.load_hardware("sim_panda")
+GRIPPED = ActionSpec(("arm.x", "hand"), (1,))
 ARMS = ActionSpec(("left.x", "left.rz", "left hand", "right.x", "right.rz", "right hand"), (2, 5))
 LEFT, RIGHT = [0, 1], [3, 4]
 HUMAN, POLICY = Provenance.HUMAN, Provenance.POLICY
@@ -233,19 +234,40 @@ def test_what_one_arm_is_made_to_do_changes_no_number_of_the_other(tmp_path):
 def test_a_policys_motion_beside_a_hand_that_rests_is_no_correction():
     moving, rests = np.full(4, 0.5, np.float32), np.array([True, True, False, False])
     step = make(moving * ~rests, corrected=rests)
-    assert not motion.shows(step) and motion.shows(replace(step, corrected=None))
-    assert motion.shows(replace(step, corrected=~rests))
+    spec = ActionSpec.unnamed(4)
+    assert not motion.shows(step, spec) and motion.shows(replace(step, corrected=None), spec)
+    assert motion.shows(replace(step, corrected=~rests), spec)
 
 
 def test_a_button_that_is_held_on_shows_nothing_more_than_its_press():
     order = np.array([0.0, CLOSE], np.float32)
     press = make(order, executed=order)
     held = make(order, executed=np.array([0.0, STAY], np.float32))
-    assert [motion.shows(step, (1,)) for step in (press, held)] == [True, False]
+    assert [motion.shows(step, GRIPPED) for step in (press, held)] == [True, False]
+
+
+def test_an_arm_that_stands_while_its_fingers_close_shows_the_order_and_no_standing():
+    told = np.array([0.5, CLOSE], np.float32)
+    begins = make(told, executed=np.array([0.0, CLOSE], np.float32))
+    closing = make(told, executed=np.array([1e-5, STAY], np.float32))
+    held = make(told, executed=np.array([0.5, STAY], np.float32))
+    steps = begins, closing, held
+    masks = [motion.imitated(step, GRIPPED).tolist() for step in steps]
+    assert masks == [[False, True], [False, True], [True, True]]
+    assert [motion.shows(step, GRIPPED) for step in steps] == [True, False, True]
+
+
+def test_of_two_arms_the_one_that_does_not_obey_shows_nothing_and_the_one_that_waits_does():
+    two = ActionSpec(("left.x", "left.hand", "right.x", "right.hand"), (1, 3))
+    told = np.array([0.5, STAY, 0.5, CLOSE], np.float32)
+    step = make(told, executed=np.array([0.5, STAY, 0.0, CLOSE], np.float32))
+    assert motion.imitated(step, two).tolist() == [True, True, False, True]
+    waits = np.array([0.5, STAY, 0.0, STAY], np.float32)
+    assert motion.imitated(make(waits, executed=waits), two).all()
 
 
 def make(commanded, **changes):
-    return replace(make_step(), commanded=commanded, **changes)
+    return replace(make_step(), **{"commanded": commanded, "executed": commanded, **changes})
 
 
 def test_a_space_of_one_arm_without_a_gripper_has_no_such_column():
