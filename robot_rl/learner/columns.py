@@ -45,7 +45,7 @@ def columns_of(space: SpaceSpec) -> dict[str, Column]:
         "terminated": Column(of=lambda step: step.terminated),
         "demo": Column(of=lambda step: shows(step, actions)),
     }
-    if discrete or len(space.actions.arms) > 1:  # else an operator gives all numbers, or none
+    if discrete or len(actions.arms) > 1:  # else an operator gives all numbers, or none
         columns["corrected"] = Column(space.action_size, lambda step: imitated(step, actions))
     if discrete:
         columns |= {
