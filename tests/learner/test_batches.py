@@ -113,11 +113,13 @@ def test_a_blank_batch_looks_like_one_from_the_replay(encoder: str) -> None:
             for name, (shape, dtype) in space.observations.items()
         }
         features = np.zeros((1, size), np.float16) if size else None
+        action = np.full(3, 0.5, np.float32)
         changed = {
             "observation": observation,
             "index": index,
             "terminated": False,
-            "executed": np.zeros(3, np.float32),
+            "commanded": action,
+            "executed": action,
         }
         replay.append(type(step)(**{**vars(step), **changed}), features)
     config = BatchConfig(SamplingPlan(4, window=Window(discount=0.9)))

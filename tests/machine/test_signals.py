@@ -16,26 +16,27 @@ from robot_rl.machine.signals import StopRequest
 from robot_rl.types import StoppedError
 
 CHILD = """
-import time
+import select, sys
 from robot_rl import cli
 from robot_rl.cli import verbs
 from robot_rl.machine.signals import StopRequest
 with StopRequest() as stop:
     print("ready", flush=True)
-    end = time.monotonic() + 1.0
-    while not stop.is_set() or time.monotonic() < end:
+    while not (stop.is_set() and select.select([sys.stdin], [], [], 0.0)[0]):  # closed: no more come
         pass
 """
 
 
 def test_signals_that_interrupt_each_other_stop_a_process_and_hang_nothing() -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
-        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        assert child.stdin is not None and child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
         end = time.monotonic() + 0.8
         while time.monotonic() < end:
             child.send_signal(signal.SIGTERM)
+        child.stdin.close()
         try:
             assert child.wait(10) == 0
         finally:
