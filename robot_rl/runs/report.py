@@ -4,7 +4,6 @@ import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,15 +78,16 @@ def training_summary(
     counted = (*episodes["env_steps"], *_columns(folder.metrics_file, METRICS)["env_steps"])
     steps = demos["steps"] + int(max(counted, default=0))
     rate_hz = folder.load_task().rate_hz
+    began, cycle_s = _shown(folder, rate_hz)
     return {
         "env_steps": steps,
         "robot_minutes": steps / rate_hz / 60.0,
         "online_minutes": (steps - demos["steps"]) / rate_hz / 60.0,
-        "elapsed_minutes": _elapsed_minutes(folder),
+        "elapsed_minutes": _elapsed_minutes(folder, began),
         "wall_minutes": (before if is_number(before) else 0.0) + wall_s / 60.0,
         "demonstrations": demos["successes"],
         "demonstration_steps": demos["steps"] - outcomes,
-        "demonstration_cycle_s": _demonstration_s(folder, rate_hz),
+        "demonstration_cycle_s": cycle_s,
         "outcome_steps": outcomes,
         "training_episodes": len(episodes["success"]),
         "missed_resets": int(np.nansum(episodes["missed_resets"])),
@@ -99,21 +99,25 @@ def training_summary(
     }
 
 
-def _demonstration_s(folder: RunFolder, rate_hz: float) -> float | None:
-    """How long a demonstration took, on average; None where there is none."""
+def _shown(folder: RunFolder, rate_hz: float) -> tuple[float | None, float | None]:
+    """When the first demonstration began, and how many seconds one took on average; None where that
+    is not known.
+    """
     if not folder.demos_log.exists():
-        return None
+        return None, None
     try:
         with StepLog(folder.demos_log, folder.spaces(), read_only=True) as demos:
+            began = next((step.t_wall for step in demos.read()), None)
             steps = DemoTally.of(demos).mean_length
     except DataError as error:
-        log.warning("%s. It is not known how long the demonstrations took", error)
-        return None
-    return None if steps is None else steps / rate_hz
+        log.warning("%s. It is not known when and how long was demonstrated", error)
+        return None, None
+    return began, None if steps is None else steps / rate_hz
 
 
-def _elapsed_minutes(folder: RunFolder) -> float | None:
-    """From the first demonstration to the newest line of the tables, resets and stops included.
+def _elapsed_minutes(folder: RunFolder, began: float | None) -> float | None:
+    """From the first demonstration, which `began` then, to the newest line of the tables, resets
+    and stops included.
 
     Of a run that began with the demonstrations of others, from the first line; None where there is
     nothing to go by.
@@ -121,12 +125,8 @@ def _elapsed_minutes(folder: RunFolder) -> float | None:
     tables = (folder.episodes_file, folder.metrics_file)
     walls = [each for path in tables for each in _columns(path, (), "t_wall")["t_wall"]]
     walls = [wall for wall in walls if not np.isnan(wall)]  # tables of old runs have none
-    if folder.demos_log.exists() and not folder.sections.get("demos_from"):
-        try:
-            with StepLog(folder.demos_log, folder.spaces(), read_only=True) as demos:
-                walls += [step.t_wall for step in islice(demos.read(), 1)]
-        except DataError as error:
-            log.warning("%s. It is not known when the demonstrations began", error)
+    if began is not None and not folder.sections.get("demos_from"):
+        walls.append(began)
     return (max(walls) - min(walls)) / 60.0 if walls else None
 
 

@@ -28,11 +28,14 @@ def imitated(step: Step, actions: ActionSpec) -> Array:
     for those of an arm that was told to move and stood. Its fingers were closing
     (`hold_while_gripping`), and nobody meant that it should stand there.
     """
+    which = given(step)
+    if not which.any():  # of most steps
+        return which
     told, went = (
         np.abs(actions.moves(action)).max(1) > STILL for action in (step.commanded, step.executed)
     )
     obeyed = actions.pick(np.repeat(~told | went, 6), np.ones(len(actions.discrete)))
-    return given(step) & (obeyed > 0.0)
+    return which & (obeyed > 0.0)
 
 
 def shows(step: Step, actions: ActionSpec) -> bool:
