@@ -26,6 +26,8 @@ DEMOS_LOG = "demos.log"
 GUIDE_FILE = "guide.json"
 DEMO_COUNTS = ("successes", "attempts", "steps")
 CONFIG_FILE = "config.json"
+LEARNT = "learnt"
+"""Of a run that began with what another had learnt: that one's checkpoint."""
 
 
 def is_run(path: Path) -> bool:
@@ -59,6 +61,7 @@ class RunFolder:
         self.refits_file = self.path / "refits.jsonl"
         self.training_file = self.path / "training.json"
         self.checkpoints = self.path / "checkpoints"
+        self.learnt = self.path / LEARNT
         self.plots = self.path / "plots"
         self.blackbox = self.path / "blackbox"
         self.logs = self.path / "logs"

@@ -81,6 +81,7 @@ class Learner:
             self._space, self._config, settings.seed, settings.steps, said_late_s=said_late_s(task)
         )
         self._restored = checkpoint.load_newest(folder.checkpoints)
+        self._learnt = None if self._restored else checkpoint.load_newest(folder.learnt)
         counters = self._restored.counters if self._restored else {}
         self._intake = Intake(folder, self._space, counters)
         self._relabelling = Relabelling(folder)
@@ -114,13 +115,14 @@ class Learner:
             with self._stop.at_once():
                 demos, features = self._demonstrations(), self._folder.features_file
                 self.training.load_demonstrations(
-                    demos, self._restored, self._tell_pretraining, features, self._outcomes()
-                )
+                    demos, self._restored, self._tell_pretraining, features, self._outcomes(),
+                    self._learnt,
+                )  # fmt: skip
             self._write_error("sight", self.training.sight)
             self._write_error("pretraining", self.training.pretraining.error)
             self._clone_behaviour()
             counters = self._restored.counters if self._restored else {}
-            self._restored = None
+            self._restored = self._learnt = None
             if "tally" in counters:
                 self._refill(counters["log_records"], Tally(**counters["tally"]))
             else:

@@ -7,6 +7,7 @@ from typing import Any
 
 from robot_rl.config import find, from_json
 from robot_rl.learner.agents._parts import AgentConfig, BaseAgent
+from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.potential import Progress, require_progress
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
@@ -14,7 +15,7 @@ from robot_rl.networks.augment import PAD
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import AUTO, ENCODERS, check_name, encoder_info
-from robot_rl.types import ConfigError, SpaceSpec
+from robot_rl.types import ConfigError, DataError, SpaceSpec
 
 AGENTS = "learner/agents"
 
@@ -161,6 +162,17 @@ def make_agent(config: LearnerConfig, spec: PolicySpec, seed: int) -> BaseAgent:
     if config.compile:
         agent.compile()
     return agent
+
+
+def take_over(agent: BaseAgent, checkpoint: Checkpoint) -> None:
+    """Networks, optimisers and generator of a checkpoint. DataError if they are of other ones than
+    the agent's.
+    """
+    theirs, ours = checkpoint.spec, agent.spec
+    same = replace(theirs, actions=ours.actions, renewed=ours.renewed) == ours
+    if not same or not theirs.actions.fits(ours.actions):
+        raise DataError(f"the checkpoint is of another policy ({theirs}) than this run's ({ours})")
+    agent.load_state_dict(checkpoint.agent)
 
 
 def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:

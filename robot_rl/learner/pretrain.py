@@ -274,6 +274,15 @@ class Pretraining:
             frames = self._frames(steps, outcomes)
             self._train(self._policy.vision, frames, self._config, self._seed, progress)
 
+    def go_on(self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress) -> None:
+        """Train an encoder that another run has trained further, on what was shown in this one, if
+        anything was.
+        """
+        vision = self._policy.vision
+        if isinstance(vision, GoalVision) and (steps or outcomes):
+            again = replace(self._config, epochs=self._config.renew_epochs)
+            self._train(vision, self._frames(steps, outcomes), again, self._seed, progress)
+
     def due(self, env_steps: int) -> bool:
         """Whether it is time to renew the encoder."""
         return self._spec.renewed and self._asked(env_steps) > self.renewals

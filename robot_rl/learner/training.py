@@ -7,7 +7,6 @@ without any process.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from robot_rl.learner.options import (
     make_agent,
     shift_for,
     spec_for,
+    take_over,
     variants_for,
     with_encoder,
 )
@@ -140,13 +140,16 @@ class Training:
         progress: Progress = no_progress,
         features: Path | None = None,
         outcomes: Sequence[Step] = (),
+        learnt: Checkpoint | None = None,
     ) -> None:
         """Fit the normaliser, pretrain the encoder, begin the replay.
 
-        With a checkpoint all that was learnt comes from there. Wandering (provenance SCRIPT) is for
-        the encoder alone: it pursues nothing. Of the `outcomes` that were collected for a classifier
-        the successes are demonstrations, too. `progress` is called during the pretraining; what it
-        raises ends it. `features`: the file that keeps what a frozen encoder makes of the frames.
+        With a checkpoint all that was learnt comes from there. One of another run, `learnt`, is what
+        this one begins with; its encoder is trained on with what was shown here. Wandering
+        (provenance SCRIPT) is for the encoder alone: it pursues nothing. Of the `outcomes` that were
+        collected for a classifier the successes are demonstrations, too. `progress` is called
+        during the pretraining; what it raises ends it. `features`: the file that keeps what a
+        frozen encoder makes of the frames.
         """
         steps = list(steps)
         kept = [steps[i] for i in learnable(steps)]
@@ -156,6 +159,11 @@ class Training:
         if restored is not None:
             self._take_encoder(restored.spec.encoder)
             self._restore(restored)
+        elif learnt is not None:
+            self._take_encoder(learnt.spec.encoder)
+            self._begin_with(learnt)
+            self.pretraining.go_on(kept, shown, progress)
+            self.agent.begin_average()
         else:
             self._choose_encoder(kept, shown, progress)
             self.pretraining.begin(kept, shown, progress)
@@ -386,16 +394,16 @@ class Training:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Weights, optimisers and update counters; the steps come back with `add`, from the log."""
-        theirs = checkpoint.spec
-        same = replace(theirs, actions=self.spec.actions) == self.spec
-        if not same or not theirs.actions.fits(self.spec.actions):
-            raise DataError(
-                f"the checkpoint is of another policy ({theirs}) than this run's ({self.spec})"
-            )
-        self.agent.load_state_dict(checkpoint.agent)
+        take_over(self.agent, checkpoint)
         self.governor.restore(checkpoint.counters)
         self.offline_updates = checkpoint.counters["offline_updates"]
         self.pretraining.renewals = checkpoint.counters.get("renewals", 0)
         self.potential.restore(checkpoint.agent, checkpoint.counters.get("potential", {}))
         self._generator.bit_generator.state = checkpoint.counters["generator"]
+        self._means.begin(self._updates)
+
+    def _begin_with(self, learnt: Checkpoint) -> None:
+        """What another run has learnt, its cloning included; steps and updates are counted anew."""
+        take_over(self.agent, learnt)
+        self.offline_updates = learnt.counters["offline_updates"]
         self._means.begin(self._updates)

@@ -36,6 +36,7 @@ NEVER = {
     "name": "it has one",
     "listen": "its demonstrations lie where they were recorded",
     "demos_from": "its demonstrations are its own",
+    "learnt_from": "it has begun with what it has",
     "actor.name": "its steps are numbered under it",
 }
 """Of what was recorded; a new run takes what fits of the demonstrations with --demos-from."""

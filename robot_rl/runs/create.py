@@ -22,6 +22,7 @@ from robot_rl.machine.clock import ClockKind
 from robot_rl.operator.intervention import require_judge
 from robot_rl.runs.demos_from import Origins, copier, look_at
 from robot_rl.runs.judge import collecting_steps, copy_classifier, is_lacking
+from robot_rl.runs.learnt_from import look_at_learnt
 from robot_rl.types import ConfigError
 
 NO_DEVICE = (
@@ -56,6 +57,9 @@ class TrainConfig:
             said, or as many as demos_from gives.
         demos_from: Other runs of the task, folders or names in runs/, whose demonstrations are
             taken over. Their steps count as this run's.
+        learnt_from: Another run, folder or name in runs/, with whose policy, critics and encoder this
+            one begins, for a bench or a scene that is no longer as it was: of this task, or of one
+            with the same observations and actions.
         wander_steps: How many steps follow each demonstration in which the arm moves by itself, if
             there is an encoder that is pretrained on what the cameras see meanwhile, and if the
             task allows it (`wander`); so many come before it, too, if it allows that
@@ -81,6 +85,7 @@ class TrainConfig:
     steps: int = 0
     demos: int | None = None
     demos_from: tuple[str, ...] = ()
+    learnt_from: str = ""
     wander_steps: int = 100
     clock: ClockKind = "lockstep"
     name: str = ""
@@ -103,7 +108,11 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     judged = config.with_judge(loaded, options.judge)
     config.check_fit(judged, operated)
     space = config.spaces(judged, operated, options.obs)
-    problems, origins = list[str](), Origins()
+    problems, origins, learnt = list[str](), Origins(), None
+    with gathered(problems):
+        if options.learnt_from:
+            run = run_path(options.learnt_from)
+            learnt = look_at_learnt(run, judged, options.learner, space)
     with gathered(problems):
         origins = look_at([run_path(run) for run in options.demos_from], judged, space)
     demos = options.demos
@@ -173,10 +182,14 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     sections |= {"task": loaded, "hardware": hardware}
     if origins.runs:
         sections["demos_from"] = {"runs": origins.said}
+    if learnt is not None:
+        sections["learnt_from"] = learnt.said
 
     def fill(path: Path, settings: RunSettings) -> None:
         if origins.runs:
             copier(origins, space)(path, settings)
+        if learnt is not None:
+            learnt.copy_to(path)
         copy_classifier(judged)(path, settings)
 
     folder = RunFolder.create(Path("runs") / name, sections, verb=verb, fill=fill)

@@ -70,10 +70,14 @@ def _require_task(folder: RunFolder, task: Task) -> None:
         raise ConfigError(
             f"they are of task {folder.settings.task!r}, and this run's is {task.name!r}"
         )
-    theirs = folder.load_task()
+    require_same_actions(folder.load_task(), task)
+
+
+def require_same_actions(theirs: Task, ours: Task) -> None:
+    """Raise ConfigError where an action of another run is not the same move in this one."""
     for name in ACTION_FIELDS:
-        if getattr(theirs, name) != getattr(task, name):
-            was, now = getattr(theirs, name), getattr(task, name)
+        if getattr(theirs, name) != getattr(ours, name):
+            was, now = getattr(theirs, name), getattr(ours, name)
             raise ConfigError(
                 f"their task has {name} {was}, and this one {now}: the actions in them mean another"
                 " move"
