@@ -160,6 +160,23 @@ def load_newest(folder: Path) -> Checkpoint | None:
     return newest
 
 
+def load_learnt(folder: RunFolder) -> Checkpoint | None:
+    """What a run was begun with (`train --learnt-from`); None if it began by itself. DataError if it
+    is gone: what nobody has learnt is not begun with instead.
+    """
+    if "learnt_from" not in folder.sections:
+        return None
+    learnt = load_newest(folder.learnt)
+    if learnt is None:
+        theirs = folder.section("learnt_from")["run"]
+        raise DataError(
+            f"there is no whole checkpoint in {folder.learnt}, with which this run is to begin:"
+            f" restore it from a copy, or begin a new run: robot-rl train {folder.settings.task}"
+            f" --learnt-from {theirs}"
+        )
+    return learnt
+
+
 def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
     """The policy of the newest whole checkpoint, or of the one at `step`, ready to act. DataError
     if there is none.

@@ -81,7 +81,7 @@ class Learner:
             self._space, self._config, settings.seed, settings.steps, said_late_s=said_late_s(task)
         )
         self._restored = checkpoint.load_newest(folder.checkpoints)
-        self._learnt = None if self._restored else checkpoint.load_newest(folder.learnt)
+        self._learnt = None if self._restored else checkpoint.load_learnt(folder)
         counters = self._restored.counters if self._restored else {}
         self._intake = Intake(folder, self._space, counters)
         self._relabelling = Relabelling(folder)

@@ -41,7 +41,9 @@ def look_at_learnt(path: Path, task: Task, learner: LearnerConfig, space: SpaceS
         require_same_actions(folder.load_task(), task)
         learnt = load_newest(folder.checkpoints)
         if learnt is None:
-            raise ConfigError("it has no whole checkpoint: it has learnt nothing yet")
+            raise ConfigError(
+                "it has no whole checkpoint of a learner: it has learnt nothing yet, or elsewhere"
+            )
         if learner.encoder == "auto" and learnt.spec.cameras:
             learner = with_encoder(learner, learnt.spec.encoder)
         agent = make_agent(replace(learner, compile=False), spec_for(learner, space), seed=0)

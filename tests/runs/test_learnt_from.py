@@ -13,10 +13,12 @@ from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.agents.rlpd_bc import Config as CopyConfig
 from robot_rl.learner.checkpoint import Checkpoint, load_newest
 from robot_rl.learner.intake import counted_of
+from robot_rl.learner.loop import Learner
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.training import Training
+from robot_rl.machine.signals import StopRequest
 from robot_rl.runs.create import TrainConfig, create_run
-from robot_rl.types import ConfigError
+from robot_rl.types import ConfigError, DataError
 from tests.learner.test_loop import CONFIG, RENEWING, STEPS, learn, make_folder
 
 SMALL = CopyConfig(hidden=(16, 16), batch_size=8, bc_initial_updates=30)
@@ -71,6 +73,10 @@ def test_it_begins_with_the_others_networks_and_counts_its_own_steps_and_updates
 def test_its_learner_goes_on_from_there_and_a_resumed_one_from_what_is_its_own() -> None:
     trained()
     new = create_run("peg_insert", replace(OPTIONS, learnt_from="one", demos_from=("one",)))
+    new.learnt.rename("elsewhere")
+    with pytest.raises(DataError, match=r"restore it from a copy.*--learnt-from runs/one"):
+        Learner(new, StopRequest())  # else it would begin with nothing, unseen
+    Path("elsewhere").rename(new.learnt)
     learner, _ = learn(new, until=30)
     assert learner.training.offline_updates == SMALL.bc_initial_updates  # the other's
     rows = [json.loads(row) for row in new.metrics_file.read_text().splitlines()]
@@ -134,7 +140,7 @@ def test_what_does_not_fit_is_refused_with_all_else_and_nothing_is_made() -> Non
     weights = next(one.checkpoints.glob("*/agent.safetensors"))
     for path in one.checkpoints.glob("*/agent.safetensors"):
         path.write_bytes(weights.read_bytes()[:-9])
-    with pytest.raises(ConfigError, match="no whole checkpoint"):
+    with pytest.raises(ConfigError, match="no whole checkpoint of a learner"):
         create_run("peg_insert", good)
 
 
