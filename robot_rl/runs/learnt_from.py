@@ -46,8 +46,8 @@ def look_at_learnt(path: Path, task: Task, learner: LearnerConfig, space: SpaceS
             )
         if learner.encoder == "auto" and learnt.spec.cameras:
             learner = with_encoder(learner, learnt.spec.encoder)
-        agent = make_agent(replace(learner, compile=False), spec_for(learner, space), seed=0)
-        take_over(agent, learnt)
+        tried = replace(learner, compile=False, device="cpu")
+        take_over(make_agent(tried, spec_for(tried, space), seed=0), learnt)
     except RobotRLError as error:
         raise ConfigError(f"what '{path}' has learnt cannot be begun with: {error}") from error
     settings = folder.settings
