@@ -91,8 +91,9 @@ def change_options(folder: RunFolder, options: TrainConfig) -> None:
         names = ", ".join(sorted(ALWAYS))
         raise ConfigError(
             f"{reasons}\nA new run with other options may begin with these demonstrations: robot-rl"
-            f" train {folder.settings.task} --demos-from {folder.path}. What may always change:"
-            f" {names}"
+            f" train {folder.settings.task} --demos-from {folder.path}; with what it has learnt as"
+            f" well, where networks and encoder stay: --learnt-from {folder.path}. What may always"
+            f" change: {names}"
         )
     learner, demos = options.learner, options.demos or 0
     settings = replace(
