@@ -103,15 +103,14 @@ def _shown(folder: RunFolder, rate_hz: float) -> tuple[float | None, float | Non
     """When the first demonstration began, and how many seconds one took on average; None where that
     is not known.
     """
-    if not folder.demos_log.exists():
-        return None, None
-    try:
-        with StepLog(folder.demos_log, folder.spaces(), read_only=True) as demos:
-            began = next((step.t_wall for step in demos.read()), None)
-            steps = DemoTally.of(demos).mean_length
-    except DataError as error:
-        log.warning("%s. It is not known when and how long was demonstrated", error)
-        return None, None
+    began = steps = None
+    if folder.demos_log.exists():
+        try:
+            with StepLog(folder.demos_log, folder.spaces(), read_only=True) as demos:
+                began = next((step.t_wall for step in demos.read()), None)
+                steps = DemoTally.of(demos).mean_length
+        except DataError as error:
+            log.warning("%s. It is not known when, or how long, it was demonstrated", error)
     return began, None if steps is None else steps / rate_hz
 
 
