@@ -72,6 +72,7 @@ class Misses:
         """Nothing has been drawn."""
         self.planned: list[NearMiss] | None = None
         self._steps = 0  # of the one that is shown
+        self._let_go = False  # of what it holds, in that one
         self._to_last = np.zeros(6)  # from its phase to the one before, as it began
         self._begun: Sequence[Array] = ()  # where the tools were
 
@@ -99,7 +100,7 @@ class Misses:
             miss = self.planned[0] = replace(miss, held=miss.held - arrived)
         if missed and (miss.held <= 0 or self._steps >= MOST_STEPS):
             self.planned.pop(0)
-            self._steps = 0
+            self._steps, self._let_go = 0, False
             if miss.cuts_to is not None:
                 missed = missed._replace(goes_on=after_done(phases, miss.cuts_to))
         return missed
@@ -125,8 +126,9 @@ class Misses:
         if miss.all_beside and _is_short_of(miss.aside, phase.pose, tool):
             return replace(last, pose=geometry.pose_move(last.pose, miss.aside)), False
         arrived = is_there(replace(phase, near_m=2.0 * phase.near_m), tool, self._free)
-        if phase.gripper > 0 > last.gripper and not arrived:
-            phase = replace(phase, gripper=last.gripper)
+        if phase.gripper > 0 > last.gripper:  # once let go of, it is not taken again
+            arrived = self._let_go = self._let_go or arrived
+            phase = phase if arrived else replace(phase, gripper=last.gripper)
         return phase, arrived
 
     def draw(self, phases: Sequence[Phase]) -> list[NearMiss]:

@@ -33,9 +33,10 @@ LYING = BAR[2] / 2
 OPEN = {LEFT: 0.08, RIGHT: 0.08}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def player() -> PairPlayer:
-    return PairPlayer("handover", seed=3)
+    """Whose hand is as unsteady in a test whatever was played before."""
+    return PairPlayer("handover", seed=4)
 
 
 class Bench:
@@ -234,7 +235,10 @@ def test_while_outcomes_are_collected_it_shows_a_bar_that_was_let_go_beside_the_
     player.operator.begin_episode()  # every other one is a near miss
     player.operator._misses.planned = [NearMiss(12, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 12)]
     while word == OperatorCommand.NONE and player.took < player.task.max_steps:
+        before = opening(player.data, RIGHT)
         states, word = player.follow(states)
+        begun = player.operator._misses._let_go
+        assert not begun or opening(player.data, RIGHT) > before - 0.001, "it is not taken again"
     bar, mark = player.data.body("bar").xpos, player.data.body("mark").xpos
     assert word == OperatorCommand.FAILURE and not player.latest.success
     assert bar[2] < LYING + 0.001 and 0.03 < np.linalg.norm(bar[:2] - mark[:2]) < 0.06

@@ -38,8 +38,9 @@ def successes_of(task: Task, off: np.ndarray) -> int:
     return successes(task, hole_seen(off), SEEDS, STEPS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def player() -> Player:
+    """Whose hand is as unsteady in a test whatever was played before."""
     return Player(TILTED, seed=41)
 
 

@@ -21,8 +21,9 @@ SEEDS = range(1000, 1005)  # on which nobody has tuned anything
 OPENING = np.array([0.37, 0.0, usb_insert.AXIS_Z])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def player() -> Player:
+    """Whose hand is as unsteady in a test whatever was played before."""
     return Player("usb_insert", seed=3)
 
 

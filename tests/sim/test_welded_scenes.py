@@ -22,8 +22,9 @@ TASKS = {"drawer": 0.03, "ram_press": 0.001, "cable_clip": 0.02}
 """And how near the goal the tool is when it is done [m]."""
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(params=TASKS)
 def player(request) -> Player:
+    """Whose hand is as unsteady in a test whatever was played before."""
     return Player(request.param, seed=41)
 
 
