@@ -24,8 +24,8 @@ from robot_rl.types import Array
 POSE_HAND_TCP = np.array([0.0, 0.0, HAND_TO_FINGERTIPS_M, 0.0, 0.0, 0.0, 1.0])
 Box = Sequence[tuple[float, float]]
 """The least and the largest x, y and z [m]."""
-ABOVE_M = 0.06
-"""The operator's: height of the way to above what it grasps [m]."""
+TURNS_M = 0.008
+"""The operator's: so far above where it comes in line [m] its hand is still turned as it was."""
 STILL_M_S = 0.01
 """What is held moves with the hand: this much slip [m/s] at most."""
 
@@ -81,15 +81,15 @@ def tool_at(pose_base_tcp: Array, pose_flange_tool: Array) -> Array:
 
 
 def approach(grasp: Array, clear_m: float, data: mujoco.MjData, done: bool) -> tuple[Phase, Phase]:
-    """Over what is to be grasped, with the arm's hand turned as it is, and on the way down from there
-    in line, fingertips still clear of it, so far above the `grasp`. Whoever turns the hand only there
-    shows what lies below one that is not in line with it yet, near by as well.
+    """Just over what is to be grasped, with the arm's hand turned as it is, and in line there, fingertips
+    still clear of it, so far above the `grasp`. Whoever turns the hand on the way down shows, near by,
+    only what lies in line with it.
     """
     above, low = np.concatenate([grasp[:3], tcp_pose(data)[3:]]), grasp.copy()
-    above[2] += ABOVE_M
+    above[2] += clear_m + TURNS_M
     low[2] += clear_m
     return (
-        Phase("over", above, gripper=1, near_m=0.02, near_rad=math.pi, done=done),
+        Phase("over", above, gripper=1, near_m=0.008, near_rad=math.pi, done=done),
         Phase("in line", low, gripper=1, near_m=0.008, near_rad=0.08, done=done),
     )
 

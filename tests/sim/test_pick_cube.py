@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from robot_rl.geometry import pose_multiply
+from robot_rl.geometry import pose_delta, pose_multiply
 from robot_rl.sim.grasping import hold_on, nearest_yaw, tcp_pose
 from robot_rl.sim.scenes.pick_cube import Scene as PickCube
 from robot_rl.sim.stage import find_scene, tried
@@ -17,14 +17,30 @@ SEEDS = range(1000, 1005)  # on which nobody has tuned anything
 LYING = 0.02
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def player() -> Player:
+    """Whose hand is as unsteady in a test whatever was played before."""
     return Player("pick_cube", seed=3)
 
 
 def test_the_operator_picks_it_up_wherever_it_lies(player):
     done = [player.play(seed) == OperatorCommand.SUCCESS for seed in SEEDS]
     assert sum(done) >= len(SEEDS) - 1
+
+
+def test_the_operator_turns_the_hand_just_above_the_cube(player):
+    """If near by all that is shown were in line, an encoder would take what is near for that."""
+    for seed in SEEDS:
+        state, turned = player.begin(seed), []
+        player.operator.begin_episode()
+        while (phases := player.operator._phases.at(player.latest)) and not phases[3].ready:
+            said = player.operator.read([state])
+            off = pose_delta(phases[2].pose, state.pose_base_tcp)
+            turned.append((abs(off[2]), abs(off[5])))
+            state = player.act(state, said.twist, said.gripper)
+        near = max(yaw for height, yaw in turned if height < 0.045)
+        assert near > 0.9 * turned[0][1] - 0.02
+    assert len(turned) < player.task.max_steps
 
 
 def test_a_cube_that_is_dropped_can_be_picked_up_again(player):

@@ -16,7 +16,6 @@ from robot_rl.config.ranges import Range
 from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
-    ABOVE_M,
     add_loose,
     approach,
     hand_yaw,
@@ -44,9 +43,9 @@ QUARTER = math.pi / 2
 OVER_M = 0.012
 """The operator's: fingertips above the cube when they come in line with it, and how much further than
 it has to it lifts it [m]."""
-CLEAR_M, LYING_M, ROOM_M = 0.05, 0.003, 0.02
-"""Put back: the fingertips so far above the cube's middle, the cube no more than this above the
-table, the fingers so much wider than it [m]."""
+ABOVE_M, CLEAR_M, LYING_M, ROOM_M = 0.06, 0.05, 0.003, 0.02
+"""Put back: the fingertips so far above the cube's middle when the operator leaves it, and at least,
+the cube no more than this above the table, the fingers so much wider than it [m]."""
 NO_LOOKS = Looks()
 RANGES = {
     "cube_m": Range(0.01, 0.07, "m"),
