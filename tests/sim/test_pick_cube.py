@@ -31,7 +31,7 @@ def test_the_operator_picks_it_up_wherever_it_lies(player):
 def test_the_operator_turns_the_hand_just_above_the_cube(player):
     """If near by all that is shown were in line, an encoder would take what is near for that."""
     for seed in SEEDS:
-        state, turned = player.begin(seed), []
+        state, turned = player.begin(seed), list[tuple[float, float]]()
         player.operator.begin_episode()
         phases = player.operator._phases.at(player.latest)
         while not phases[3].ready:
