@@ -26,7 +26,23 @@ def guarded_server(title: str, listener: socket.socket, door: AuthProxy) -> vise
         redirect_stdout(io.StringIO()),
         _behind(door, listener),
     ):  # it prints an address without the token
-        return viser.ViserServer(label=f"robot_rl: {title}", verbose=False)
+        server = viser.ViserServer(label=f"robot_rl: {title}", verbose=False)
+    _hear_at_once(server)
+    return server
+
+
+def _hear_at_once(server: viser.ViserServer) -> None:
+    """Each button and key counts as soon as it is to be seen.
+
+    viser drops what a page says before the page has told where it looks from, which is after its
+    first picture: on a slow machine a STOP in the first instants would be lost in silence. No
+    callback here asks which page it was.
+    """
+    gui: Any = server.gui
+    if not hasattr(gui, "_resolve_client"):
+        raise RuntimeError(f"viser {viser.__version__} hears in another way than this file knows")
+    who, unknown = gui._resolve_client, object()
+    gui._resolve_client = lambda client_id: who(client_id) or unknown
 
 
 @contextmanager

@@ -164,6 +164,18 @@ def happens(desk, episode: int) -> None:
     )
 
 
+def test_a_page_is_heard_before_it_has_told_where_it_looks_from(page, console, desk):
+    """A STOP that is pressed as soon as it is to be seen, on a machine that draws slowly."""
+    from robot_rl.console.page import STOP
+
+    wait(console.page._server.get_clients)
+    console.page._server._connected_clients.clear()  # as before its first picture
+    page.keyboard.press("Space")
+    hears(desk, "halt")
+    page.get_by_role("button", name=STOP[1].split("  ")[0]).click()
+    hears(desk, "halt")
+
+
 def test_a_question_is_answered_by_button_and_key_about_the_moment_that_is_shown(
     page, desk, monkeypatch
 ):
