@@ -2,6 +2,9 @@
 
 import importlib
 import io
+import os
+import signal
+from typing import Any
 
 import pytest
 import zmq
@@ -44,10 +47,20 @@ def test_an_arm_that_takes_its_time_is_waited_for_and_told_of(folder, address, m
     monkeypatch.setattr(arms, "STARTS_S", 0.0)
     monkeypatch.setattr(client, "STARTS_WITHIN_S", 60.0)
     shown = io.StringIO()
+
+    class Patient(Display):
+        """The arm's process gets no further than its start before it has been shown."""
+
+        def show(self, *of: Any) -> None:
+            super().show(*of)
+            os.kill(pid, signal.SIGCONT)
+
     with Supervisor(folder.logs) as processes:
         (folder.logs / "arm-panda.log").write_text("what the process before it said last\n")
         start_arms(folder, processes)
-        await_arms(folder, processes, Display(Console(file=shown)), lambda: False)
+        pid = processes._children["arm-panda"].pid
+        os.kill(pid, signal.SIGSTOP)
+        await_arms(folder, processes, Patient(Console(file=shown)), lambda: False)
         ArmClient(address, timeout_s=1.0).close()
     assert "arm 'panda' does not answer yet: it is starting" in shown.getvalue()
 
