@@ -1,6 +1,6 @@
 """How far off a run's encoder sees the goal where it counts: in its demonstrations, in its newest
 own successes, and in the demonstrations of other runs (another light, a camera put back askew).
-What it tells: docs/sight.md.
+What it tells: docs/sight.md; of turns: docs/long_tasks.md.
 
 .venv/bin/python benchmarks/goal_error.py RUN [OTHER_RUN ...]
 """
@@ -8,6 +8,7 @@ What it tells: docs/sight.md.
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -36,12 +37,14 @@ class Options:
     """runs: the first one's encoder, and its data; of further ones the demonstrations. near: the
     frames that count, by the distance of the goal [m]; as it is, the peg's tip at the rim of a
     socket that is 25 mm deep. aside: and no further from the tool's axis [m]. newest: own
-    successes."""
+    successes. turns: of the tool about its axis, by how much it is out of line, from each of these
+    to the next [degrees], in place of places."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     near: Pair = (0.0242, 0.032)
     aside: float = 0.006
     newest: int = 100
+    turns: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,16 +68,42 @@ class Row:
     seen: float
 
 
-def row(name: str, vision: GoalVision, frames: GoalFrames, chosen: Array) -> Row:
-    """The errors in the `chosen (N,)` of some frames. Raises DataError without any."""
-    if not chosen.any():
-        raise DataError(f"{name}: no frame has the goal where --near and --aside want it")
-    scenes, images = (
-        frames.scenes[chosen],
-        {camera: array[chosen] for camera, array in frames.images.items()},
-    )
-    seen = encode(vision, images, frames.told[chosen])[:, -6:].astype(np.float32)
-    true = frames.goals[chosen]
+@dataclass(frozen=True)
+class TurnRow:
+    """Errors about the tool's axis [degrees], by how much the tool is out of line. Of each stretch
+    of the turns: how many of all frames are `shown` there [share], and the `error`, the median of
+    these frames, nan without any.
+    """
+
+    name: str
+    frames: int
+    shown: tuple[float, ...]
+    error: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Frames of one kind: which of them are `chosen (N,)`."""
+
+    name: str
+    frames: GoalFrames
+    chosen: Array
+
+    def look(self, vision: GoalVision) -> tuple[Array, Array]:
+        """The goals `(M, 6)` of those chosen, as `vision` sees them and as they are. Raises
+        DataError without any.
+        """
+        if not self.chosen.any():
+            raise DataError(f"{self.name}: no frame has the goal where --near and --aside want it")
+        frames = self.frames.rows(np.flatnonzero(self.chosen))
+        seen = encode(vision, frames.images, frames.told)[:, -6:].astype(np.float32)
+        return seen, frames.goals
+
+
+def row(vision: GoalVision, group: Group) -> Row:
+    """The errors of place in some frames. Raises DataError without any."""
+    seen, true = group.look(vision)
+    scenes = group.frames.scenes[group.chosen]
     errors = 1e3 * (seen - true)[:, :2]
     biases = {scene: np.median(errors[scenes == scene], axis=0) for scene in np.unique(scenes)}
     each = np.linalg.norm(list(biases.values()), axis=1)
@@ -82,7 +111,7 @@ def row(name: str, vision: GoalVision, frames: GoalFrames, chosen: Array) -> Row
     error, scatter = (float(np.median(np.linalg.norm(part, axis=1))) for part in (errors, left))
     bias, bias_90 = float(np.median(each)), float(np.quantile(each, 0.9))
     return Row(
-        name,
+        group.name,
         len(biases),
         len(errors),
         error,
@@ -91,6 +120,18 @@ def row(name: str, vision: GoalVision, frames: GoalFrames, chosen: Array) -> Row
         scatter,
         share_seen(true[:, :2], seen[:, :2]),
     )
+
+
+def turn_row(vision: GoalVision, group: Group, turns: Sequence[float]) -> TurnRow:
+    """The errors of the turn in some frames, from each of `turns` to the next [degrees]. Raises
+    DataError without any.
+    """
+    seen, true = (np.degrees(goals[:, 5]) for goals in group.look(vision))
+    errors = np.abs((seen - true + 180.0) % 360.0 - 180.0)
+    parts = [(low <= abs(true)) & (abs(true) < high) for low, high in pairwise(turns)]
+    shown = tuple(float(part.mean()) for part in parts)
+    error = tuple(float(np.median(errors[part])) if part.any() else float("nan") for part in parts)
+    return TurnRow(group.name, len(true), shown, error)
 
 
 def share_seen(true: Array, seen: Array) -> float:
@@ -125,33 +166,29 @@ def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:
         return goal_frames(counted_steps(log.entries()), spec)
 
 
-def rows(options: Options) -> Iterator[Row]:
-    """The table, one row after the other."""
-    folder = RunFolder(options.runs[0])
-    spec, vision = encoder_of(folder)
+def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Group]:
+    """All that is looked at, one kind after the other."""
     held_out = config.from_json(LearnerConfig, folder.section("learner")).pretrain.held_out
     frames = demonstrations(folder, spec)
     counts, held = entrance(frames.goals, options), frames.scenes > frames.scenes.max() - held_out
-    yield row("demonstrations", vision, frames, counts & ~held)
+    yield Group("demonstrations", frames, counts & ~held)
     if (counts & held).any():
-        yield row("demonstrations held out", vision, frames, counts & held)
+        yield Group("demonstrations held out", frames, counts & held)
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
         own = newest_episodes(log.entries, options.newest)
     if own:
         frames = goal_frames([], spec, own)
         counts = entrance(frames.goals, options)
-        yield row("own successes", vision, frames, counts)
+        yield Group("own successes", frames, counts)
         human = np.array([
             step.provenance == Provenance.HUMAN for ended in own for step in ended.steps
         ])
         for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
             if part.any():
-                yield row(f"- of them with {name} acting", vision, frames, part)
+                yield Group(f"- of them with {name} acting", frames, part)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
-        yield row(
-            f"demonstrations of {other.path.name}", vision, frames, entrance(frames.goals, options)
-        )
+        yield Group(f"demonstrations of {other.path.name}", frames, entrance(frames.goals, options))
 
 
 def table(found: Sequence[Row]) -> str:
@@ -171,9 +208,37 @@ def table(found: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def turn_table(found: Sequence[TurnRow], turns: Sequence[float]) -> str:
+    """Markdown: the error in each stretch of turns, and how many of the frames show it."""
+    stretches = [f"{low:g} to {high:g}" for low, high in pairwise(turns)]
+    lines = [
+        "| out of line by [degrees] | frames | " + " | ".join(stretches) + " |",
+        "|---" * (2 + len(stretches)) + "|",
+    ]
+    for r in found:
+        cells = " | ".join(
+            f"{error:.1f} ({shown:.0%})" for error, shown in zip(r.error, r.shown, strict=True)
+        )
+        lines.append(f"| {r.name} | {r.frames:,} | {cells} |")
+    return "\n".join(lines)
+
+
+def report(options: Options) -> str:
+    """The table that is asked for. Raises ConfigError, DataError."""
+    turns = options.turns
+    if turns and (len(turns) < 2 or list(turns) != sorted(set(turns))):
+        raise ConfigError(f"--turns {' '.join(f'{t:g}' for t in turns)}: two or more, rising")
+    folder = RunFolder(options.runs[0])
+    spec, vision = encoder_of(folder)
+    found = groups(options, folder, spec)
+    if turns:
+        return turn_table([turn_row(vision, group, turns) for group in found], turns)
+    return table([row(vision, group) for group in found])
+
+
 def main() -> int:
     try:
-        print(table(list(rows(tyro.cli(Options, description=__doc__)))))
+        print(report(tyro.cli(Options, description=__doc__)))
     except (ConfigError, DataError) as error:
         print(f"goal_error: {error}", file=sys.stderr)
         return 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.goal_error import Options, Row, entrance, row, table
+from benchmarks.goal_error import Group, Options, Row, entrance, row, table, turn_row, turn_table
 from robot_rl.learner.pretrain import GoalFrames
 from robot_rl.networks.goal import GoalVision
 from robot_rl.types import DataError
@@ -19,6 +19,9 @@ class Sees(GoalVision):
         numbers = images["eye"].reshape(len(images["eye"]), -1)[:, :4].float()
         xy = (numbers[:, ::2] * 256 + numbers[:, 1::2] - 32768) * 1e-6
         return torch.cat([torch.zeros(len(xy), 8), xy, torch.zeros(len(xy), 4)], 1)
+
+
+VISION = Sees(("eye",), (32, 32), 8, goal_size=6)
 
 
 def frames_of(seen: np.ndarray, goals: np.ndarray, scenes: np.ndarray) -> GoalFrames:
@@ -39,12 +42,7 @@ def test_the_bias_is_of_the_scene_and_the_scatter_of_the_frame() -> None:
     goals = np.zeros((105, 6), np.float32)
     goals[:, :2] = rng.uniform(-0.005, 0.005, (105, 2))
     seen = goals[:, :2] + 1e-3 * (bias + scatter)
-    found = row(
-        "some",
-        Sees(("eye",), (32, 32), 8, goal_size=6),
-        frames_of(seen, goals, scenes),
-        np.ones(105, bool),
-    )
+    found = row(VISION, Group("some", frames_of(seen, goals, scenes), np.ones(105, bool)))
     assert (found.scenes, found.frames) == (5, 105)
     assert found.bias == pytest.approx(0.5, abs=0.01) and found.bias_90 == pytest.approx(
         0.84, abs=0.01
@@ -59,7 +57,7 @@ def test_an_encoder_that_takes_each_tool_for_aligned_is_found_out_although_its_e
     goals = np.zeros((200, 6), np.float32)
     goals[:, :2] = np.random.default_rng(0).normal(0.0, 0.0003, (200, 2))
     frames = frames_of(share * goals[:, :2], goals, np.zeros(200, int))
-    found = row("some", Sees(("eye",), (32, 32), 8, goal_size=6), frames, np.ones(200, bool))
+    found = row(VISION, Group("some", frames, np.ones(200, bool)))
     assert found.error < 0.5
     assert found.seen == pytest.approx(share, abs=0.01)
 
@@ -71,11 +69,27 @@ def test_only_frames_at_the_entrance_count() -> None:
     options = Options(runs=())
     assert entrance(goals, options).tolist() == [False, True, False, False]
     with pytest.raises(DataError, match="no frame"):
-        vision = Sees(("eye",), (32, 32), 8, goal_size=6)
-        row("none", vision, frames_of(np.zeros((4, 2)), goals, np.zeros(4, int)), np.zeros(4, bool))
+        frames = frames_of(np.zeros((4, 2)), goals, np.zeros(4, int))
+        row(VISION, Group("none", frames, np.zeros(4, bool)))
 
 
 def test_a_table_has_a_line_for_each_row() -> None:
     assert table([Row("demonstrations", 3, 1200, 0.5, 0.41, 0.9, 0.2, 0.75)]).splitlines()[-1] == (
         "| demonstrations | 3 | 1,200 | 0.50 mm | 0.41 mm | 0.90 mm | 0.20 mm | 75% |"
     )
+
+
+def test_a_turn_that_is_not_seen_is_off_by_all_of_it_and_only_where_frames_show_it() -> None:
+    """`VISION` says of each frame that it is in line."""
+    goals = np.zeros((8, 6), np.float32)
+    goals[:, 5] = np.radians([1, -2, 3, 4, -20, 22, 21, 90])
+    frames = frames_of(np.zeros((8, 2)), goals, np.zeros(8, int))
+    turns = (0.0, 8.0, 16.0, 32.0)
+    found = turn_row(VISION, Group("some", frames, np.ones(8, bool)), turns)
+    assert found.shown == (0.5, 0.0, 0.375)
+    assert found.error == pytest.approx((2.5, np.nan, 21.0), abs=0.01, nan_ok=True)
+    assert turn_table([found], turns).splitlines() == [
+        "| out of line by [degrees] | frames | 0 to 8 | 8 to 16 | 16 to 32 |",
+        "|---|---|---|---|---|",
+        "| some | 8 | 2.5 (50%) | nan (0%) | 21.0 (38%) |",
+    ]
