@@ -165,6 +165,25 @@ def list_runs(folder: FolderPath = "runs", json: Json = False) -> None:
         print(f"there is no run in {folder}/")
 
 
+def doctor(run: RunName, json: Json = False) -> int:
+    """Does this run learn well? If not, why, and what to do.
+
+    From what it has written so far; it may be going on. The exit code is 1 if something is to be
+    mended.
+    """
+    from robot_rl.config.run_folder import RunFolder
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.tools.doctor import examine
+    from robot_rl.tools.findings import as_json, table
+
+    findings = examine(RunFolder(run_path(run)))
+    if json:
+        print_json(as_json(run, findings, "run", "well"))
+    else:
+        terminal().print(table(run, findings, "well", "something is to be mended"))
+    return int(not all(finding.right for finding in findings))
+
+
 def list_tasks(pictures: str = "", hardware: str = DEFAULT_HARDWARE, json: Json = False) -> None:
     """List the skills: the task files here and of the suite.
 

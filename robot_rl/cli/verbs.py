@@ -18,7 +18,7 @@ import robot_rl
 from robot_rl.cli import arguments as line
 from robot_rl.cli.ask import new
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
-from robot_rl.cli.files import data, keys, list_runs, list_tasks
+from robot_rl.cli.files import data, doctor, keys, list_runs, list_tasks
 from robot_rl.cli.rewards import reward
 from robot_rl.cli.runs import (
     actor,
@@ -54,6 +54,7 @@ GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
         "train": train,
         "join": join,
         "console": console,
+        "doctor": doctor,
         "eval": evaluate,
         "compare": compare,
         "run": let_work,

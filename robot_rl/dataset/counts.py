@@ -147,9 +147,14 @@ class Progress:
         self._every = 1
 
     @property
+    def newest(self) -> list[Mapping[str, Any]]:
+        """The lines of the last `WINDOW` that were judged and not taken back."""
+        return [*self._rows][-WINDOW:]
+
+    @property
     def recent(self) -> Figures:
         """Of the last `WINDOW`."""
-        return Figures.of([*self._rows][-WINDOW:])
+        return Figures.of(self.newest)
 
     def add(self, row: Mapping[str, Any]) -> Correction:
         """One more line. Returns what it says of the episode before."""

@@ -45,13 +45,13 @@ def guarded(part: str, findings: Iterable[Finding]) -> list[Finding]:
     return done
 
 
-def table(name: str, findings: Sequence[Finding]) -> Any:
-    """The findings as a table for a terminal."""
+def table(
+    name: str, findings: Sequence[Finding], well: str = "ready", ill: str = "not ready yet"
+) -> Any:
+    """The findings as a table for a terminal, under what they come to."""
     from rich.table import Table
 
-    out = Table(
-        title=f"{name}: " + ("ready" if all(f.right for f in findings) else "not ready yet")
-    )
+    out = Table(title=f"{name}: " + (well if all(f.right for f in findings) else ill))
     for heading in ("part", "what", "", "found", "what to do"):
         out.add_column(heading)
     for f in findings:
@@ -59,7 +59,9 @@ def table(name: str, findings: Sequence[Finding]) -> Any:
     return out
 
 
-def as_json(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
-    """The findings as plain data."""
-    ready = all(finding.right for finding in findings)
-    return {"hardware": name, "ready": ready, "findings": [asdict(finding) for finding in findings]}
+def as_json(
+    name: str, findings: Sequence[Finding], kind: str = "hardware", well: str = "ready"
+) -> dict[str, Any]:
+    """The findings about a `kind` of this name as plain data, and whether all is `well`."""
+    right = all(finding.right for finding in findings)
+    return {kind: name, well: right, "findings": [asdict(finding) for finding in findings]}

@@ -193,6 +193,7 @@ def look(path: Path) -> int:
 VERBS: dict[str, Callable[[Path], int]] = {
     "data ls": lambda path: main(["data", "ls", str(path)]),
     "console": look,
+    "doctor": lambda path: main(["doctor", str(path)]),
     "learner": lambda path: main(["learner", str(path)]),
     "train --resume": lambda path: main(["train", "--resume", str(path)]),
     "eval": lambda path: main(["eval", str(path), "--episodes", "1"]),
