@@ -173,7 +173,7 @@ def doctor(run: RunName, json: Json = False) -> int:
     """
     from robot_rl.config.run_folder import RunFolder
     from robot_rl.machine.terminal import terminal
-    from robot_rl.tools.doctor import examine
+    from robot_rl.runs.doctor import examine
     from robot_rl.tools.findings import as_json, table
 
     findings = examine(RunFolder(run_path(run)))

@@ -31,6 +31,7 @@ from robot_rl.machine.signals import StopRequest
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import PORTS, require_training
+from robot_rl.runs.doctor import advised
 from robot_rl.runs.evaluate import evaluate_run
 from robot_rl.runs.judge import copy_classifier, prepare_judge
 from robot_rl.runs.progress import Display
@@ -181,6 +182,8 @@ def serve_learner(folder: RunFolder) -> None:
             start_judge(folder, processes)
             watch_training(folder, processes, display, stop, until="learner")
         plot_learning(folder)
+        if advice := advised(folder):
+            display.say(advice)
         done = f"{folder.checkpoints}; the robot's machine evaluates"
         display.say(
             f"stopped and saved; continue with: robot-rl train --resume {folder.path}"

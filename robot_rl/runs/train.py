@@ -16,6 +16,7 @@ from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import Tail
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import require_training
+from robot_rl.runs.doctor import advised
 from robot_rl.runs.evaluate import evaluate_run
 from robot_rl.runs.judge import prepare_judge
 from robot_rl.runs.progress import Display, Newest, training_note
@@ -121,6 +122,8 @@ def carry_on(folder: RunFolder) -> RunFolder:
         summary = training_summary(folder, time.monotonic() - begun, phases)
         save_summary(folder.training_file, summary)
         plot_learning(folder)
+        if advice := advised(folder):
+            display.say(advice)
         if stop.is_set():
             display.say(f"stopped and saved; continue with: robot-rl train --resume {folder.path}")
             return folder

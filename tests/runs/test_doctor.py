@@ -9,7 +9,7 @@ import pytest
 from robot_rl.cli import main
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.config.run_settings import RunSettings
-from robot_rl.tools.doctor import LINES, examine
+from robot_rl.runs.doctor import LINES, advised, examine
 from robot_rl.types import OperatorCommand
 
 Rows = list[dict[str, Any]]
@@ -67,7 +67,7 @@ def wrong(folder: RunFolder) -> set[tuple[str, str]]:
 
 def test_a_run_that_learns_is_well(folder: RunFolder) -> None:
     write(folder, metrics(), episodes())
-    assert wrong(folder) == set()
+    assert wrong(folder) == set() and advised(folder) == ""
     parts = [finding.part for finding in examine(folder)]
     assert {"shown", "sight", "updates", "critics", "policy", "acting", "alone", "judge"} <= {
         *parts
@@ -185,6 +185,7 @@ def test_the_verb_says_it_and_its_exit_code_whether_something_is_to_be_mended(
     said = json.loads(capsys.readouterr().out)
     assert (said["run"], said["well"]) == (str(folder.path), False)
     assert [f["what"] for f in said["findings"] if not f["right"]] == ["done without help"]
+    assert advised(folder).startswith("not well (alone: done without help): robot-rl doctor ")
     assert main(["doctor", str(folder.path / "nowhere")]) == 2
     assert "is not a run" in capsys.readouterr().err
 

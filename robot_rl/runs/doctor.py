@@ -115,6 +115,12 @@ def examine(folder: RunFolder) -> list[Finding]:
     return [finding for look in looks for finding in look(run)]
 
 
+def advised(folder: RunFolder) -> str:
+    """At the end of a training, in a line: who says what is to be mended; "" if nothing is."""
+    ill = [f"{finding.part}: {finding.what}" for finding in examine(folder) if not finding.right]
+    return f"not well ({'; '.join(ill)}): robot-rl doctor {folder.path}" if ill else ""
+
+
 def _shown(run: Run) -> Iterator[Finding]:
     """Without demonstrations that succeed there is nothing to begin with."""
     if not run.folder.demos_file.exists():
