@@ -14,6 +14,7 @@ import numpy as np
 from robot_rl import config, geometry
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.guiding import open_guide
+from robot_rl.actor.search import Search
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.doubt import DoubtWatch
 from robot_rl.env.observe import SIM_GOAL
@@ -35,6 +36,7 @@ from robot_rl.operator.pause import PauseGate
 from robot_rl.stream import StepSender
 from robot_rl.stream.compatibility import Hello
 from robot_rl.types import (
+    ConfigError,
     Array,
     DataError,
     LinkError,
@@ -62,6 +64,8 @@ class ActorConfig:
         guided: Whether the arm is led along the newest demonstration where it strays or does not
             get on, until it succeeds alone (docs/teleop.md); a person's device wins over that.
         guide: When it is led, and where.
+        search: Length of the steps with which a policy that stands still searches, as a share of the
+            action's range; 0: it does not. In evaluations and at work as well.
         acknowledge_faults: In simulation faults are acknowledged, and resets made, by the program.
             Without it a simulated bench waits for a person, as a real one does: for the rehearsal
             of one.
@@ -71,8 +75,13 @@ class ActorConfig:
     corrections: bool = True
     guided: bool = False
     guide: GuideOptions = field(default_factory=GuideOptions)
+    search: float = 0.0
     acknowledge_faults: bool = True
     name: str = "actor"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.search <= 1.0:
+            raise ConfigError(f"search must be between 0 and 1, not {self.search}")
 
 
 def acknowledges(env: RobotEnv, folder: RunFolder) -> bool:
@@ -142,6 +151,7 @@ class Actor:
         self._step = learner["steps_done"]
         self._episode = learner["episodes_done"]
         self._policy = fetch_policy(self._calls)
+        self._search = Search(self._policy.spec, self._config.search, task.rate_hz)
         self._seen: Observation = {}
         self._weights = WeightsSubscriber(
             self._settings.weights_address, self._policy.changing_layout
@@ -217,6 +227,7 @@ class Actor:
             np.random.default_rng([self._settings.seed, self._episode]).integers(2**31)
         )
         self._policy.begin_episode(episode_seed)
+        self._search.begin_episode(episode_seed)
         if self._settings.clock != "lockstep":
             self._take_newest_weights()
         if self._judge is not None:
@@ -279,7 +290,7 @@ class Actor:
         self._seen = observation
         if self._settings.clock == "lockstep" and self._step % self._settings.block_steps == 0:
             self._wait_for_weights(self._step // self._settings.block_steps)
-        return self._policy.act(observation)
+        return self._search.act(observation, self._policy.act(observation))
 
     def _wait_for_weights(self, version: int) -> None:
         """Lockstep: the learner grants the next block of steps by publishing the weights that they

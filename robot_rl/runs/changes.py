@@ -19,6 +19,7 @@ from robot_rl.types import ConfigError
 
 ALWAYS = {
     "steps", "eval_episodes", "teleop", "outcomes", "actor.corrections", "actor.acknowledge_faults",
+    "actor.search",
     "learner.device", "learner.threads", "learner.compile", "learner.capacity", "learner.publish_updates",
     "learner.checkpoint_steps", "learner.keep_checkpoints", "learner.schedule.utd", "learner.schedule.start_steps",
     "learner.schedule.max_behind", "learner.agent.learning_rate", "learner.agent.batch_size",

@@ -4,7 +4,6 @@ better.
 
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from robot_rl.machine.small_files import write_json
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.operator.intervention import require_judge
 from robot_rl.runs.arms import at_bench
-from robot_rl.runs.evaluate import open_bench, require_played, where_to_start
+from robot_rl.runs.evaluate import open_bench, player_of, require_played, where_to_start
 from robot_rl.runs.progress import Display
 from robot_rl.stream.codec import space_hash
 from robot_rl.types import ConfigError
@@ -59,7 +58,7 @@ def compare_runs(
         files = EvaluationFiles.begin(one.path, "comparisons")
         bench.desk.tell(evaluated=0, succeeded=0, wanted=2 * len(begins), sampled=not greedy)
         progress = _progress(bench.desk, display, files.folder / "pairs.csv")
-        acting = _acting(policies[0], greedy), _acting(policies[1], greedy)
+        acting = _acting(one, policies[0], greedy), _acting(other, policies[1], greedy)
         comparison = compare(
             bench.env, acting, begins,
             seed=seed, progress=progress, desk=bench.desk, gate=bench.gate,
@@ -107,8 +106,9 @@ def require_comparable(one: RunFolder, other: RunFolder) -> None:
         )
 
 
-def _acting(policy: LivePolicy, greedy: bool) -> Policy:
-    return partial(policy.act, greedy=greedy), policy.begin_episode
+def _acting(folder: RunFolder, policy: LivePolicy, greedy: bool) -> Policy:
+    player = player_of(folder, policy, greedy=greedy)
+    return player.act, player.begin_episode
 
 
 def verdict(summary: dict[str, Any]) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
-from robot_rl.actor.loop import acknowledges
+from robot_rl.actor.loop import acknowledges, actor_config
+from robot_rl.actor.search import Search, SearchingPolicy
 from robot_rl.actor.starts import Start, drawn_starts, read_starts, write_starts
 from robot_rl.actor.truth import let_truth_judge
 from robot_rl.config.evaluation_files import KINDS, EvaluationFiles, evaluation_file, parts_of
@@ -154,8 +155,9 @@ def _evaluate(
         log = opened.enter_context(StepLog(files.log, bench.env.space_spec, run=folder.settings.id))
         for sampled in kinds:
             bench.desk.tell(evaluated=0, succeeded=0, wanted=len(starts), sampled=sampled)
+            player = player_of(folder, policy, greedy=not sampled)
             evaluations[sampled] = evaluate(
-                bench.env, partial(policy.act, greedy=not sampled), begin=policy.begin_episode,
+                bench.env, player.act, begin=player.begin_episode,
                 episodes=len(starts), seed=seed, starts=starts, sampled=sampled,
                 first=max((each.played for each in evaluations.values()), default=0),
                 progress=_progress(bench.desk, display, files.table, len(starts)),
@@ -163,6 +165,12 @@ def _evaluate(
                 log=log, desk=bench.desk, gate=bench.gate,
             )  # fmt: skip
     return evaluations, files
+
+
+def player_of(folder: RunFolder, policy: LivePolicy, *, greedy: bool) -> SearchingPolicy:
+    """The policy of a run as it plays by itself: it searches as it did in the training."""
+    reach, rate_hz = actor_config(folder).search, folder.load_task().rate_hz
+    return SearchingPolicy(policy, Search(policy.spec, reach, rate_hz), greedy=greedy)
 
 
 def _progress(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robot_rl.actor.evaluate import Evaluation
+from robot_rl.actor.loop import actor_config
 from robot_rl.actor.truth import accuracy
 from robot_rl.config.evaluation_files import KINDS, parts_of
 from robot_rl.config.run_folder import RunFolder
@@ -27,6 +28,7 @@ def evaluation_summary(
             "hardware": folder.settings.hardware,
             "obs": folder.settings.obs,
             "delay": folder.settings.delay,
+            "search": actor_config(folder).search,
             "sampled": sampled,
             "checkpoint_step": policy.step,
             "checkpoint_sha256": policy.digest,

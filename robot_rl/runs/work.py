@@ -15,7 +15,7 @@ from robot_rl.learner.checkpoint import load_policy
 from robot_rl.machine.processes import Supervisor
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs.arms import at_bench, await_arms, start_arms
-from robot_rl.runs.evaluate import open_desk
+from robot_rl.runs.evaluate import open_desk, player_of
 from robot_rl.runs.progress import Display, say_waiting
 
 
@@ -34,7 +34,7 @@ def let_work(
     Returns whether each episode was a success.
     """
     folder = at_bench(folder, hardware)
-    policy = load_policy(folder.checkpoints)
+    player = player_of(folder, load_policy(folder.checkpoints), greedy=greedy)
     came_to: list[bool] = []
 
     def each(summary: EpisodeSummary) -> None:
@@ -72,11 +72,11 @@ def let_work(
         )
         work(
             env,
-            lambda observation: policy.act(observation, greedy=greedy),
+            player.act,
             episodes=episodes,
             desk=desk,
             gate=gate,
-            begin=policy.begin_episode,
+            begin=player.begin_episode,
             each=each,
         )
     display.say(f"{sum(came_to)} of {len(came_to)} episodes were successes; the arm holds")

@@ -1,0 +1,104 @@
+"""A policy that stands still searches, one that gets on is left alone."""
+
+import numpy as np
+import pytest
+
+from robot_rl.actor.loop import ActorConfig
+from robot_rl.actor.search import STILL_S, WAY_S, Search
+from robot_rl.networks.policy import PolicySpec
+from robot_rl.types import ActionSpec, ConfigError, SpaceSpec
+
+RATE_HZ, REACH = 10.0, 0.5
+STILL, WAY = round(STILL_S * RATE_HZ), round(WAY_S * RATE_HZ)
+ACTIONS = ActionSpec(("x", "y", "z", "rz", "gripper"), discrete=(4,))
+SPEC = PolicySpec.from_space(
+    SpaceSpec({"state/tcp_pose": ((6,), "float32")}, actions=ACTIONS), "none"
+)
+PRESSES = np.array([0.0, 0.0, 1.0, 0.0, 1.0], np.float32)
+
+
+def at(x: float, turn: float = 0.0) -> dict[str, np.ndarray]:
+    return {"state/tcp_pose": np.array([x, 0.0, 0.1, 0.0, 0.0, turn], np.float32)}
+
+
+def search(seed: int = 0, reach: float = REACH) -> Search:
+    made = Search(SPEC, reach, RATE_HZ)
+    made.begin_episode(seed)
+    return made
+
+
+def standing(made: Search, steps: int) -> np.ndarray:
+    """The actions of one who presses and stands still."""
+    return np.array([made.act(at(0.0), PRESSES) for _ in range(steps)])
+
+
+@pytest.mark.parametrize("step", [at(0.0015), at(0.0, 0.03)])
+def test_who_gets_on_or_turns_is_left_alone(step) -> None:
+    made, pace = search(), step["state/tcp_pose"] - at(0.0)["state/tcp_pose"]
+    for i in range(5 * STILL):
+        # a millimetre and a half, or two degrees, in all of the time that is looked at
+        seen = {"state/tcp_pose": at(0.0)["state/tcp_pose"] + pace * i / (STILL - 1)}
+        assert made.act(seen, PRESSES) is PRESSES
+
+
+def test_who_stands_still_goes_a_short_way_somewhere_and_tries_again() -> None:
+    acted = standing(search(), 2 * (STILL + WAY) - 1)
+    searched = np.flatnonzero((acted != PRESSES).any(1))
+    first, second = np.arange(STILL - 1, STILL - 1 + WAY), None
+    assert searched[:WAY].tolist() == first.tolist()
+    ways = acted[searched][:, :4]
+    assert np.allclose(np.linalg.norm(ways, axis=1), REACH)
+    assert (ways[:WAY] == ways[0]).all()
+    # and then once more, elsewhere
+    second = searched[WAY:]
+    assert len(second) and second[0] >= first[-1] + STILL - WAY
+    assert not np.allclose(ways[0], ways[-1])
+
+
+def test_the_hand_does_what_the_policy_says_and_no_action_is_larger_than_it_may_be() -> None:
+    acted = standing(search(reach=1.0), 20 * (STILL + WAY))
+    assert (acted[:, 4] == 1.0).all() and (np.abs(acted) <= 1.0).all()
+
+
+def test_an_episode_repeats_for_its_seed_and_remembers_no_other() -> None:
+    made = search(3)
+    once = standing(made, 50)
+    made.begin_episode(4)
+    other = standing(made, 50)
+    made.begin_episode(3)
+    assert (standing(made, 50) == once).all() and (other != once).any()
+
+
+def test_without_reach_nothing_is_changed_and_nothing_asked_of_the_observation() -> None:
+    made = Search(PolicySpec.from_space(SpaceSpec({}, actions=ACTIONS), "none"), 0.0, RATE_HZ)
+    assert all(made.act({}, PRESSES) is PRESSES for _ in range(5 * STILL))
+    with pytest.raises(ConfigError, match="observes no pose"):
+        Search(PolicySpec.from_space(SpaceSpec({}, actions=ACTIONS), "none"), 0.5, RATE_HZ)
+
+
+def test_a_reach_is_a_share() -> None:
+    for reach in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ConfigError, match="search must be between 0 and 1"):
+            ActorConfig(search=reach)
+
+
+def test_a_hole_that_is_seen_a_little_aside_is_found() -> None:
+    """A plane with a hole: the policy presses where it sees the hole, 3 mm aside of where it is,
+    and friction holds it there. It falls in wherever it comes within 1.5 mm of it.
+    """
+
+    def finds(reach: float, seed: int) -> bool:
+        made, place, seen = search(seed, reach), np.array([0.03, 0.02]), np.array([0.003, 0.0])
+        for _ in range(200):
+            aim = np.clip((seen - place) / 0.008, -1.0, 1.0) * (
+                np.linalg.norm(seen - place) > 0.0005
+            )
+            pose = np.array([*place, 0.0, 0.0, 0.0, 0.0], np.float32)
+            policy = np.array([*aim, 1.0, 0.0, 1.0], np.float32)
+            place = place + 0.008 * made.act({"state/tcp_pose": pose}, policy)[:2]
+            if np.linalg.norm(place) < 0.0015:
+                return True
+        return False
+
+    found = {reach: sum(finds(reach, seed) for seed in range(40)) for reach in (0.0, REACH)}
+    assert found[0.0] == 0 and found[REACH] > 20, found
