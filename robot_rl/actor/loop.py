@@ -36,8 +36,8 @@ from robot_rl.operator.pause import PauseGate
 from robot_rl.stream import StepSender
 from robot_rl.stream.compatibility import Hello
 from robot_rl.types import (
-    ConfigError,
     Array,
+    ConfigError,
     DataError,
     LinkError,
     Mark,

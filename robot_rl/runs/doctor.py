@@ -53,7 +53,7 @@ MADE_UP = (
 )
 RESCUED = (
     "who is always rescued finds it well to be stuck: correct shortly, and do not carry it home each"
-    " time, docs/teaching.md; or as where episodes begin"
+    " time, docs/teaching.md; let it search, --actor.search 0.5; or as where episodes begin"
 )
 
 
