@@ -14,7 +14,7 @@ import numpy as np
 from robot_rl import config, geometry
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.guiding import open_guide
-from robot_rl.actor.search import Search
+from robot_rl.actor.search import SearchingPolicy
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.doubt import DoubtWatch
 from robot_rl.env.observe import SIM_GOAL
@@ -151,7 +151,7 @@ class Actor:
         self._step = learner["steps_done"]
         self._episode = learner["episodes_done"]
         self._policy = fetch_policy(self._calls)
-        self._search = Search(self._policy.spec, self._config.search, task.rate_hz)
+        self._player = SearchingPolicy(self._policy, self._config.search, task.rate_hz)
         self._seen: Observation = {}
         self._weights = WeightsSubscriber(
             self._settings.weights_address, self._policy.changing_layout
@@ -226,8 +226,7 @@ class Actor:
         episode_seed = int(
             np.random.default_rng([self._settings.seed, self._episode]).integers(2**31)
         )
-        self._policy.begin_episode(episode_seed)
-        self._search.begin_episode(episode_seed)
+        self._player.begin_episode(episode_seed)
         if self._settings.clock != "lockstep":
             self._take_newest_weights()
         if self._judge is not None:
@@ -290,7 +289,7 @@ class Actor:
         self._seen = observation
         if self._settings.clock == "lockstep" and self._step % self._settings.block_steps == 0:
             self._wait_for_weights(self._step // self._settings.block_steps)
-        return self._search.act(observation, self._policy.act(observation))
+        return self._player.act(observation)
 
     def _wait_for_weights(self, version: int) -> None:
         """Lockstep: the learner grants the next block of steps by publishing the weights that they

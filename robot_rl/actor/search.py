@@ -73,10 +73,11 @@ class Search:
 
 
 class SearchingPolicy:
-    """A policy as it is evaluated and works: sampled or greedily, with its search."""
+    """A policy as it acts, sampled or greedily, with its search."""
 
-    def __init__(self, policy: LivePolicy, search: Search, *, greedy: bool):
-        self._policy, self._search, self._greedy = policy, search, greedy
+    def __init__(self, policy: LivePolicy, reach: float, rate_hz: float, *, greedy: bool = False):
+        self._policy, self._greedy = policy, greedy
+        self._search = Search(policy.spec, reach, rate_hz)
 
     def begin_episode(self, seed: int) -> None:
         """Forget the last episode; policy and search draw anew."""

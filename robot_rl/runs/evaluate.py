@@ -12,7 +12,7 @@ from typing import Any
 
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.loop import acknowledges, actor_config
-from robot_rl.actor.search import Search, SearchingPolicy
+from robot_rl.actor.search import SearchingPolicy
 from robot_rl.actor.starts import Start, drawn_starts, read_starts, write_starts
 from robot_rl.actor.truth import let_truth_judge
 from robot_rl.config.evaluation_files import KINDS, EvaluationFiles, evaluation_file, parts_of
@@ -170,7 +170,7 @@ def _evaluate(
 def player_of(folder: RunFolder, policy: LivePolicy, *, greedy: bool) -> SearchingPolicy:
     """The policy of a run as it plays by itself: it searches as it did in the training."""
     reach, rate_hz = actor_config(folder).search, folder.load_task().rate_hz
-    return SearchingPolicy(policy, Search(policy.spec, reach, rate_hz), greedy=greedy)
+    return SearchingPolicy(policy, reach, rate_hz, greedy=greedy)
 
 
 def _progress(

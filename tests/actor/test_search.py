@@ -44,7 +44,7 @@ def test_who_gets_on_or_turns_is_left_alone(step) -> None:
 def test_who_stands_still_goes_a_short_way_somewhere_and_tries_again() -> None:
     acted = standing(search(), 2 * (STILL + WAY) - 1)
     searched = np.flatnonzero((acted != PRESSES).any(1))
-    first, second = np.arange(STILL - 1, STILL - 1 + WAY), None
+    first = np.arange(STILL - 1, STILL - 1 + WAY)
     assert searched[:WAY].tolist() == first.tolist()
     ways = acted[searched][:, :4]
     assert np.allclose(np.linalg.norm(ways, axis=1), REACH)
