@@ -76,6 +76,8 @@ TASK = Task(
     action_rotation=0.05,
     # Two cameras stand still, and plug and receptacle lie far apart
     observe_place=True,
+    # How high the plug sits in the hand, no picture tells as well
+    observe_grasp=True,
     # The tool keeps pointing down
     axes=("x", "y", "z", "rz"),
     grippers=("moved",),

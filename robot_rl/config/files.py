@@ -39,6 +39,7 @@ from robot_rl.machine.validation import (
 from robot_rl.types import (
     AXES,
     DIRECTION,
+    GRASP,
     PLACE,
     ActionSpec,
     Compliance,
@@ -242,6 +243,8 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
         sizes["projected_gravity"] = 3
     if task.observe_place:
         sizes[PLACE] = 6
+    if task.observe_grasp:
+        sizes[GRASP] = 6
     prefixes = [
         f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms
     ]

@@ -64,6 +64,11 @@ class Hands:
         hands = zip(self._holders, self._states, begun, strict=True)
         return [holder for holder, state, order in hands if state.moving or order]
 
+    def holding(self) -> list[int]:
+        """The numbers of the arms whose hands hold something, as they were read last."""
+        hands = zip(self._holders, self._states, strict=True)
+        return [holder for holder, state in hands if state.held]
+
     def read(self) -> list[HandState]:
         """How they stand now."""
         self._states = [hand.state() for hand in self._hands]

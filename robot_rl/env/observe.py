@@ -6,7 +6,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Hardware
-from robot_rl.types import PLACE, ArmState, Array, SpaceSpec, WorldState
+from robot_rl.types import GRASP, PLACE, ArmState, Array, SpaceSpec, WorldState
 
 START = "tcp_pose"
 TWIST = "tcp_twist"
@@ -29,6 +29,8 @@ class Observer:
     how far the tool is tilted, which a camera can hardly tell from a shift. `state/place` `(6,)`, if
     the space has it, is where the tool is, seen from the middle of the task's start poses
     (`places`, one `(7,)` for each arm): what a camera that stands still shows, stands still there.
+    `state/grasp` `(6,)`, if the space has it, is where the tool is, seen from where its hand has taken
+    hold of what it holds, zeros while it holds nothing: how that sits in the hand does not change.
     `state/sim_goal`, if the space has it, is the simulator's truth: the goal from where the tool was
     when it was seen, or what `goals` makes of the world and the tools, a pose in the base of each
     arm. `judge/height` [m] in the base frame and `judge/force` [N], `(arms,)`, are there if the space
@@ -50,6 +52,9 @@ class Observer:
         )
         sees_place = any(name.endswith("/" + PLACE) for name in space.observations)
         self._places = [np.array(place) for place in places] if sees_place else []
+        self._sees_grasp = any(name.endswith("/" + GRASP) for name in space.observations)
+        # where each hand has taken hold of what it holds
+        self._grasps: list[Array | None] = [None for _ in hardware.arms]
         self._judge_height = "judge/height" in space.observations
         self._judge_force = "judge/force" in space.observations
         self._downwards = [
@@ -68,7 +73,7 @@ class Observer:
         self._starts: list[Array] = []
 
     def begin_episode(self, arms: Sequence[ArmState]) -> None:
-        """Take the poses now as the origin of this episode."""
+        """Take the poses now as the origin of this episode. What a hand holds it goes on holding."""
         self._starts = [arm.pose_base_tcp for arm in arms]
 
     def observe(
@@ -77,13 +82,19 @@ class Observer:
         pictures: Mapping[str, Array],
         world: WorldState | None,
         seen: Sequence[ArmState] = (),
+        holding: Sequence[int] = (),
     ) -> dict[str, Array]:
         """The observation of this moment; pictures go in as they are, under their names. They, and the
-        `world`, are of the moment at which the arms were as `seen`: now, if nothing is said.
+        `world`, are of the moment at which the arms were as `seen`: now, if nothing is said. `holding`:
+        the numbers of the arms whose hands hold something.
         """
         observation: dict[str, Array] = {}
         goals: Sequence[Array] = ()
         tools = [arm.pose_base_tcp for arm in seen or arms]
+        self._grasps = [
+            (arm.pose_base_tcp if grasp is None else grasp) if i in holding else None
+            for i, (grasp, arm) in enumerate(zip(self._grasps, arms, strict=True))
+        ]
         if self._sees_goal and world is not None:
             goals = self._goals_of(world, tools)
         for i, (prefix, start, down, arm) in enumerate(
@@ -100,6 +111,10 @@ class Observer:
                 values[GRAVITY] = geometry.quat_rotate(to_tool, down)
             if self._places:
                 values[PLACE] = geometry.pose_delta(self._places[i], arm.pose_base_tcp)
+            if self._sees_grasp:
+                grasp = self._grasps[i]
+                taken = arm.pose_base_tcp if grasp is None else grasp
+                values[GRASP] = geometry.pose_delta(taken, arm.pose_base_tcp)
             if goals:
                 values[SIM_GOAL] = geometry.pose_delta(tools[i], goals[i])
             observation |= {

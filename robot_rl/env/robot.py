@@ -323,7 +323,9 @@ class RobotEnv(gymnasium.Env):
         age_s = self._past.age_s([c for n, c in self.cameras.items() if n in self.task.cameras])
         self._seen_t = self.clock.now() - age_s
         self.seen_states = self._past.arms_then(self.arm_states)
-        seen = self._observer.observe(self.arm_states, pictures, world, self.seen_states)
+        seen = self._observer.observe(
+            self.arm_states, pictures, world, self.seen_states, self.hands.holding()
+        )
         return seen | self.hands.observe() | self.turns.observe()
 
     def _judge(self, observation: dict[str, Array]) -> RewardResult:

@@ -18,7 +18,7 @@ from robot_rl import geometry
 from robot_rl.networks.encoders import Network, SmallCNN, Vision
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.poses import moved, seen_from
-from robot_rl.types import PLACE, Array
+from robot_rl.types import GRASP, PLACE, Array
 
 MEMORY = 0.9
 """What the frames before count one step later: about ten of them together, a second at 10 Hz."""
@@ -33,6 +33,9 @@ ERROR_M, ERROR_PER_M = 3e-4, 0.02
 matters.
 """
 
+FRAMES = {PLACE: "bench", GRASP: "grasp"}
+"""In which other frames the goal is said, by what is told of where the tool is there."""
+
 
 class GoalVision(Vision):
     """Features of all cameras, and behind them where the goal is from each tool [m, rad].
@@ -43,14 +46,13 @@ class GoalVision(Vision):
 
     Where it is told each tool's `place` on the bench, it says each number twice: from the tool, as a
     camera at the hand shows it, and on the bench, as a camera that stands still shows it; seen from
-    the tool the latter is geometry, which twenty demonstrations would hardly teach. How much it goes
-    by which, it says as well.
+    the tool the latter is geometry, which twenty demonstrations would hardly teach. So it is with
+    where a hand has taken hold (`grasp`): how high what it holds sits in it, no picture need tell.
+    How much it goes by which, it says as well.
     """
 
     goal_mean: Tensor
     goal_std: Tensor
-    bench_mean: Tensor
-    bench_std: Tensor
 
     def __init__(
         self,
@@ -63,14 +65,17 @@ class GoalVision(Vision):
     ):
         super().__init__(cameras, image_size, features, network)
         self.balance = Normaliser(told) if told else None
-        self._places = _entries(told, PLACE)
+        # where the tools are in each frame in which the goal is said as well, in what is told
+        self._frames = {name: _entries(told, kind) for kind, name in FRAMES.items()}
+        self._frames = {name: entries for name, entries in self._frames.items() if entries}
         seen = self.size + (self.balance.size if self.balance is not None else 0)
-        said = goal_size * (3 if self._places else 1)
+        said = goal_size * (1 + 2 * len(self._frames))
         self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, said))
         self.register_buffer("goal_mean", torch.zeros(goal_size))
         self.register_buffer("goal_std", torch.ones(goal_size))
-        self.register_buffer("bench_mean", torch.zeros(len(self._places)))
-        self.register_buffer("bench_std", torch.ones(len(self._places)))
+        for name, entries in self._frames.items():
+            self.register_buffer(f"{name}_mean", torch.zeros(len(entries)))
+            self.register_buffer(f"{name}_std", torch.ones(len(entries)))
         self.cached_size = self.size = self.size + goal_size
 
     def scale_to(self, goals: Tensor, told: Tensor) -> None:
@@ -78,31 +83,37 @@ class GoalVision(Vision):
         known, and what was `told (N, T)` with them.
         """
         _scale_to(self.goal_mean, self.goal_std, goals)
-        if self._places:
-            bench = [
-                moved(place, goal)
-                for place, goal in zip(
-                    told[:, self._places].split(6, 1), goals.split(6, 1), strict=True
-                )
-            ]
-            _scale_to(self.bench_mean, self.bench_std, torch.cat(bench, 1))
+        for name, entries in self._frames.items():
+            arms = zip(told[:, entries].split(6, 1), goals.split(6, 1), strict=True)
+            there = torch.cat([_said_there(tool, goal) for tool, goal in arms], 1)
+            _scale_to(self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_std"), there)
 
     def forward(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         features = super().forward(images)
         parts = [features] if self.balance is None else [features, self.balance(told)]
         said = self.head(torch.cat(parts, -1)).split(len(self.goal_mean), -1)
         goal = said[0] * self.goal_std + self.goal_mean
-        if told is not None and self._places:
-            bench = said[1] * self.bench_std + self.bench_mean
-            arms = zip(told[:, self._places].split(6, 1), bench.split(6, 1), strict=True)
-            seen = torch.cat([seen_from(place, pose) for place, pose in arms], -1)
-            goal = torch.lerp(goal, seen, torch.sigmoid(said[2]))
+        for (name, entries), there, weight in zip(
+            self._frames.items() if told is not None else (), said[1::2], said[2::2], strict=False
+        ):
+            there = there * self.get_buffer(f"{name}_std") + self.get_buffer(f"{name}_mean")
+            arms = zip(told[:, entries].split(6, 1), there.split(6, 1), strict=True)
+            seen = torch.cat([seen_from(tool, pose) for tool, pose in arms], -1)
+            goal = torch.lerp(goal, seen, torch.sigmoid(weight))
         return torch.cat([features, goal], -1)
 
 
+def _said_there(tool: Tensor, goal: Tensor) -> Tensor:
+    """Goals `(N, 6)` in a frame in which the tool is; nan where it is in its origin: a hand that holds
+    nothing, which this frame says nothing of.
+    """
+    return moved(tool, goal).where(tool.any(1, keepdim=True), torch.nan)
+
+
 def _scale_to(mean: Tensor, std: Tensor, samples: Tensor) -> None:
-    mean.copy_(samples.nanmean(0))
-    std.copy_((samples - mean).square().nanmean(0).sqrt().clamp(min=1e-4))
+    mean.copy_(samples.nanmean(0).nan_to_num(0.0))
+    spread = (samples - mean).square().nanmean(0).sqrt().nan_to_num(1.0)
+    std.copy_(spread.clamp(min=1e-4))
 
 
 def _entries(told: Sequence[tuple[str, int]], kind: str) -> list[int]:

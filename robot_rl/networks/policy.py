@@ -24,6 +24,7 @@ from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info, make_v
 from robot_rl.packing import Layout, layout_of
 from robot_rl.types import (
     DIRECTION,
+    GRASP,
     PLACE,
     ActionSpec,
     Array,
@@ -101,7 +102,7 @@ class PolicySpec:
         """The state entries that an encoder is told which predicts the goal: downwards, seen from
         each tool, the hands, and which way a task goes that has a way back.
         """
-        ends = ("/projected_gravity", "/gripper", "/" + PLACE, DIRECTION)
+        ends = ("/projected_gravity", "/gripper", "/" + PLACE, "/" + GRASP, DIRECTION)
         return tuple((name, size) for name, size in self.state if name.endswith(ends))
 
     def told(self, observation: Observation) -> Array:

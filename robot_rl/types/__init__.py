@@ -25,6 +25,7 @@ from robot_rl.types.data import (
     DIRECTION,
     DRIVER_FAULTS,
     JUDGE_NUMBERS,
+    GRASP,
     PLACE,
     SHOWS,
     ActorStream,

@@ -90,6 +90,12 @@ start poses.
 """
 
 
+GRASP = "grasp"
+"""`state/grasp` `(6,)` [m, rad], of each arm: where its tool is, seen from where its hand has taken
+hold of what it holds; zeros while it holds nothing.
+"""
+
+
 def goes_back(observation: Observation) -> bool:
     """Whether an observation is of an episode that goes the way back."""
     return DIRECTION in observation and bool(observation[DIRECTION][0] < 0.0)

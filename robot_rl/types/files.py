@@ -265,6 +265,9 @@ class Task:
     observe_place: bool = False
     """Whether the policy is told where the tool is on the bench, as seen from the middle of its start
     poses: for cameras that stand still beside an arm that goes far."""
+    observe_grasp: bool = False
+    """Whether the policy is told where each tool is, seen from where its hand has taken hold of what
+    it holds: what is fetched from a table sits in the hand as high as the hand was above the table."""
     near_misses: tuple[str, ...] = ()
     """Failures that look like success, in words: the operator is asked for each in turn while
     outcomes are collected ("half in")."""
