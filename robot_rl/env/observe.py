@@ -112,9 +112,10 @@ class Observer:
             if self._places:
                 values[PLACE] = geometry.pose_delta(self._places[i], arm.pose_base_tcp)
             if self._sees_grasp:
-                grasp = self._grasps[i]
-                taken = arm.pose_base_tcp if grasp is None else grasp
-                values[GRASP] = geometry.pose_delta(taken, arm.pose_base_tcp)
+                taken = self._grasps[i]
+                values[GRASP] = (
+                    np.zeros(6) if taken is None else geometry.pose_delta(taken, arm.pose_base_tcp)
+                )
             if goals:
                 values[SIM_GOAL] = geometry.pose_delta(tools[i], goals[i])
             observation |= {

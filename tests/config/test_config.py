@@ -436,6 +436,9 @@ def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
     assert tells.observations["state/projected_gravity"] == ((3,), "float32")
     placed = spaces(replace(task, observe_place=True), hardware, "pixels")
     assert placed.observations["state/place"] == ((6,), "float32")
+    assert "state/grasp" not in placed.observations
+    gripped = replace(task, observe_grasp=True)
+    assert spaces(gripped, hardware, "pixels").observations["state/grasp"] == ((6,), "float32")
 
 
 HAND = (GripperConfig("hand", "mujoco"),)

@@ -97,6 +97,27 @@ def test_a_place_on_the_bench_has_the_same_name_wherever_the_episode_began(p0, r
         np.testing.assert_allclose(seen, offset, atol=1e-4)
 
 
+@given(vectors, vectors, vectors, vectors)
+def test_what_a_hand_holds_is_told_from_where_it_was_taken_until_it_is_let_go(p0, r0, p1, r1):
+    task = replace(config.load_task("pick_cube"), observe_grasp=True)
+    hand = config.load_hardware("sim_hand")
+    observer = Observer(hand, config.spaces(task, hand, "pixels"), [task.start[0].pose_base_tool])
+    taken, offset = pose_at(p0, r0 * 0.3), np.concatenate([p1 * 0.1, r1 * 0.3])
+    later = geometry.pose_move(taken, offset)
+
+    def seen(pose, holding):
+        return observer.observe([arm_state(pose)], {}, None, holding=holding)["state/grasp"]
+
+    observer.begin_episode([arm_state(later)])
+    assert not seen(later, ()).any()
+    np.testing.assert_allclose(seen(taken, (0,)), 0.0, atol=1e-6)
+    np.testing.assert_allclose(seen(later, (0,)), offset, atol=1e-4)
+    observer.begin_episode([arm_state(later)])  # an episode that begins where the arm stands
+    np.testing.assert_allclose(seen(later, (0,)), offset, atol=1e-4)
+    assert not seen(later, ()).any()
+    np.testing.assert_allclose(seen(later, (0,)), 0.0, atol=1e-6)
+
+
 def test_downwards_is_the_benchs_also_for_an_arm_on_the_wall():
     flange_z_down = arm_state(pose_at(np.zeros(3), np.array([np.pi, 0.0, 0.0])))
     np.testing.assert_allclose(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robot_rl import config
+from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.session import RecordingSession
 from robot_rl.classifier.score import predicates_of
@@ -37,6 +37,18 @@ def env(request, address):
         serving.join(20.0)
 
 
+def told_from_where_it_was_taken(episode):
+    """The plug's bottom edge is where it was in the hand, whose ends are 4 mm above its table's."""
+    taken = next(step for step in episode if step.observation["state/gripper"][2])
+    for step in episode:
+        held = step.observation["state/gripper"][2]
+        poses = [
+            geometry.pose_from_vector(each.observation["state/tcp_pose"]) for each in (taken, step)
+        ]
+        way = geometry.pose_delta(*poses) if held else np.zeros(6)
+        np.testing.assert_allclose(step.observation["state/grasp"], way, atol=1e-4)
+
+
 def test_demonstrations_are_recorded_with_the_choices_that_were_begun(env, tmp_path, monkeypatch):
     assert env.space_spec.actions.names == ("panda.x", "panda.y", "panda.z", "panda.rz", "hand")
     given = Given(task=env.task, world=env.world, mode="demonstrate")
@@ -53,6 +65,8 @@ def test_demonstrations_are_recorded_with_the_choices_that_were_begun(env, tmp_p
         assert toggles.tolist() == [-1.0], "the hand is open at the start: it closes once"
         assert mine[-1].terminated and mine[-1].reward == 1.0
         assert mine[-1].observation["state/gripper"][2] == 1.0, "it holds something"
+        if env.task.observe_grasp:
+            told_from_where_it_was_taken(mine)
     monkeypatch.delenv("ROBOT_RL_JUDGE")
     predicates = predicates_of([config.load_task(env.task.name)])
     width = 0.08 * mine[-1].observation["state/gripper"][:1]

@@ -567,6 +567,39 @@ def test_what_a_camera_that_stands_still_shows_is_known_from_any_place_of_the_to
     assert errors[1] < 0.5 * errors[0], errors
 
 
+@pytest.mark.slow
+def test_how_high_a_thing_sits_in_the_hand_is_known_from_where_it_was_taken() -> None:
+    """No picture shows how far below the hand the goal is; where the hand has taken hold says it."""
+    rng = np.random.default_rng(0)
+    told, goals, pictures = list[Array](), list[Array](), list[Array]()
+    for scene in range(40):
+        holds, aside = scene % 4 > 0, rng.uniform(-0.08, 0.08, 2)
+        for _ in range(10):
+            height = 0.015 if holds else rng.uniform(0.0, 0.06)
+            goal = geometry.pose_from_vector([*aside, height, 0.0, 0.0, 0.0])
+            way = holds * rng.uniform(-1.0, 1.0, 6) * [0.08, 0.08, 0.06, 0.0, 0.0, 1.0]
+            tool = geometry.pose_from_vector(way)
+            told.append(way)
+            goals.append(geometry.pose_delta(tool, goal))
+            level = goals[-1] * [1.0, 1.0, 0.0, 1.0, 1.0, 1.0]
+            pictures.append(picture(geometry.IDENTITY, geometry.pose_from_vector(level)))
+    errors = []
+    for name in ("somewhere", "state/grasp"):
+        frames = GoalFrames(
+            {"eye": np.array(pictures)},
+            np.array(told, np.float32),
+            np.array(goals, np.float32),
+            np.arange(400) // 10,
+        )
+        torch.manual_seed(0)
+        vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, told=[(name, 6)])
+        pretrain(vision, frames, PretrainConfig(epochs=40, batch_size=32, held_out=10), seed=0)
+        held = (frames.scenes >= 30) & frames.told.any(1)
+        seen = encode(vision, {"eye": frames.images["eye"][held]}, frames.told[held])[:, -6:]
+        errors.append(float(np.median(np.abs(seen - frames.goals[held])[:, 2])))
+    assert errors[1] < 3e-4 and errors[1] < 0.2 * errors[0], errors
+
+
 @pytest.mark.parametrize(("encoder", "wanders"), [("auto", 30), ("goal", 30), ("end_to_end", 0)])
 def test_robot_time_goes_into_wandering_only_for_an_encoder_that_is_pretrained(
     encoder: str, wanders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
