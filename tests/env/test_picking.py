@@ -38,7 +38,7 @@ def env(request, address):
 
 
 def told_from_where_it_was_taken(episode):
-    """The plug's bottom edge is where it was in the hand, whose ends are 4 mm above its table's."""
+    """Whatever is held, its hand says where it was when it took hold, seen back from there."""
     taken = next(step for step in episode if step.observation["state/gripper"][2])
     for step in episode:
         held = step.observation["state/gripper"][2]
