@@ -6,8 +6,9 @@ What it tells: docs/sight.md; of turns: docs/long_tasks.md.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
@@ -25,8 +26,13 @@ from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import counted_steps, newest_episodes
 from robot_rl.stream.log import StepLog
-from robot_rl.types import Array, ConfigError, DataError, Provenance
+from robot_rl.types import Array, ConfigError, DataError, Provenance, Step
 
+AUTHORS = {
+    "own successes": frozenset(Provenance),
+    "- of them with the policy acting": frozenset(Provenance) - {Provenance.HUMAN},
+    "- of them with the operator acting": {Provenance.HUMAN},
+}
 Pair = tuple[float, float]
 SMALL_M = 0.0015
 """[m]: three times the clearance of `peg_insert`."""
@@ -49,7 +55,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Row:
-    """Errors aside of the tool's axis [mm]. `error`: the median of the frames. `bias`: what all
+    """Errors aside of the tool's axis [mm]. `error`: the median of the frames, and `along` the axis
+    besides. `bias`: what all
     frames of a scene have in common, median and 90 % of the scenes; no mean over frames takes that
     away. `scatter`: what is left of a frame's error, median.
 
@@ -62,6 +69,7 @@ class Row:
     scenes: int
     frames: int
     error: float
+    along: float
     bias: float
     bias_90: float
     scatter: float
@@ -105,6 +113,7 @@ def row(vision: GoalVision, group: Group) -> Row:
     seen, true = group.look(vision)
     scenes = group.frames.scenes[group.chosen]
     errors = 1e3 * (seen - true)[:, :2]
+    along = 1e3 * float(np.median(np.abs(seen - true)[:, 2]))
     biases = {scene: np.median(errors[scenes == scene], axis=0) for scene in np.unique(scenes)}
     each = np.linalg.norm(list(biases.values()), axis=1)
     left = errors - np.array([biases[scene] for scene in scenes])
@@ -115,6 +124,7 @@ def row(vision: GoalVision, group: Group) -> Row:
         len(biases),
         len(errors),
         error,
+        along,
         bias,
         bias_90,
         scatter,
@@ -166,6 +176,10 @@ def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:
         return goal_frames(counted_steps(log.entries()), spec)
 
 
+def is_by(authors: Collection[Provenance], step: Step) -> bool:
+    return step.provenance in authors
+
+
 def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Group]:
     """All that is looked at, one kind after the other."""
     held_out = config.from_json(LearnerConfig, folder.section("learner")).pretrain.held_out
@@ -177,15 +191,13 @@ def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Gr
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
         own = newest_episodes(log.entries, options.newest)
     if own:
-        frames = goal_frames([], spec, own)
-        counts = entrance(frames.goals, options)
-        yield Group("own successes", frames, counts)
-        human = np.array([
-            step.provenance == Provenance.HUMAN for ended in own for step in ended.steps
-        ])
-        for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
-            if part.any():
-                yield Group(f"- of them with {name} acting", frames, part)
+        for name, authors in AUTHORS.items():
+            by = partial(is_by, authors)
+            if any(by(step) for ended in own for step in ended.steps):
+                frames = goal_frames([], spec, own, wanted=by)
+                counts = entrance(frames.goals, options)
+                if counts.any():
+                    yield Group(name, frames, counts)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
         yield Group(f"demonstrations of {other.path.name}", frames, entrance(frames.goals, options))
@@ -195,14 +207,14 @@ def table(found: Sequence[Row]) -> str:
     """Markdown."""
     lines = [
         (
-            "| frames at the entrance | scenes | frames | error | bias of a scene | 90 % of them |"
-            " scatter in a scene | of an offset seen |"
+            "| frames at the entrance | scenes | frames | error aside | along the axis |"
+            " bias of a scene | 90 % of them | scatter in a scene | of an offset seen |"
         ),
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {r.name} | {r.scenes} | {r.frames:,} | {r.error:.2f} mm | {r.bias:.2f} mm |"
-        f" {r.bias_90:.2f} mm | {r.scatter:.2f} mm | {r.seen:.0%} |"
+        f"| {r.name} | {r.scenes} | {r.frames:,} | {r.error:.2f} mm | {r.along:.2f} mm |"
+        f" {r.bias:.2f} mm | {r.bias_90:.2f} mm | {r.scatter:.2f} mm | {r.seen:.0%} |"
         for r in found
     ]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ where they succeeded, or, of a failure, up to where an operator has last taken h
 show scenes that the demonstrations do not.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,18 +53,20 @@ def goal_frames(
     outcomes: Iterable[Step] = (),
     *,
     said_late_s: float = 0.0,
+    wanted: Callable[[Step], bool] = lambda step: True,
 ) -> GoalFrames:
     """Collect the frames of successful demonstrations, of wandering, of the run's `own` episodes,
     and of `outcomes`, whose reward is the frame's label, with the goal seen from the tool.
 
     The goal is where the tool was when success was meant, `said_late_s` before it was said: a
-    person may have let go or drawn back by then. Raises DataError if there are no frames.
+    person may have let go or drawn back by then. Only `wanted` frames. Raises DataError if there are
+    none.
     """
     known = [
         (scene, step.observation, list(zip(_poses(step, spec), goal, strict=True)))
         for scene, episode, goals in _known_goals(steps, spec, own, outcomes, said_late_s)
         for step, goal in zip(episode, goals, strict=True)
-        if any(pose is not None for pose in goal)
+        if any(pose is not None for pose in goal) and wanted(step)
     ]
     if not known:
         raise DataError(

@@ -41,6 +41,7 @@ def test_the_bias_is_of_the_scene_and_the_scatter_of_the_frame() -> None:
     scatter = np.tile(np.linspace(-0.2, 0.2, 21), 5)[:, None] * [0.6, 0.8]
     goals = np.zeros((105, 6), np.float32)
     goals[:, :2] = rng.uniform(-0.005, 0.005, (105, 2))
+    goals[:, 2] = np.repeat([0.001, -0.002, 0.003, -0.004, 0.005], 21)  # of which nothing is seen
     seen = goals[:, :2] + 1e-3 * (bias + scatter)
     found = row(VISION, Group("some", frames_of(seen, goals, scenes), np.ones(105, bool)))
     assert (found.scenes, found.frames) == (5, 105)
@@ -48,6 +49,7 @@ def test_the_bias_is_of_the_scene_and_the_scatter_of_the_frame() -> None:
         0.84, abs=0.01
     )
     assert found.scatter == pytest.approx(0.1, abs=0.01)
+    assert found.along == pytest.approx(3.0, abs=0.01)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
@@ -74,9 +76,9 @@ def test_only_frames_at_the_entrance_count() -> None:
 
 
 def test_a_table_has_a_line_for_each_row() -> None:
-    assert table([Row("demonstrations", 3, 1200, 0.5, 0.41, 0.9, 0.2, 0.75)]).splitlines()[-1] == (
-        "| demonstrations | 3 | 1,200 | 0.50 mm | 0.41 mm | 0.90 mm | 0.20 mm | 75% |"
-    )
+    assert table([Row("demonstrations", 3, 1200, 0.5, 0.3, 0.41, 0.9, 0.2, 0.75)]).splitlines()[
+        -1
+    ] == ("| demonstrations | 3 | 1,200 | 0.50 mm | 0.30 mm | 0.41 mm | 0.90 mm | 0.20 mm | 75% |")
 
 
 def test_a_turn_that_is_not_seen_is_off_by_all_of_it_and_only_where_frames_show_it() -> None:
