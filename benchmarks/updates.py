@@ -54,6 +54,7 @@ def build_ours(critics: int, actor_period: int | None = None, compile: bool = Tr
 
     from robot_rl.learner.agents import rlpd
     from robot_rl.learner.options import LearnerConfig
+    from robot_rl.learner.shown import Shown
     from robot_rl.learner.training import Training
     from robot_rl.tools.benchmark_learner import random_steps
     from robot_rl.types import Provenance, SpaceSpec
@@ -67,7 +68,7 @@ def build_ours(critics: int, actor_period: int | None = None, compile: bool = Tr
     config = LearnerConfig(agent=agent, threads=threads, compile=compile)
     training = Training(space, config, seed=0, run_steps=STEPS)
     steps = list(random_steps(space, STEPS, EPISODE))
-    training.load_demonstrations(s for s in steps if s.provenance == Provenance.DEMO)
+    training.load_demonstrations(Shown.of(s for s in steps if s.provenance == Provenance.DEMO))
     training.add([s for s in steps if s.provenance != Provenance.DEMO])
     training.warm_up()
     return training.update

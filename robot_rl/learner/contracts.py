@@ -14,6 +14,7 @@ from robot_rl.config import find
 from robot_rl.learner.agents._parts import BaseAgent
 from robot_rl.learner.options import AGENTS, LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.networks.vision import encoder_info
@@ -135,9 +136,8 @@ def check_encoder(name: str) -> Iterator[str]:
 def _begun(config: LearnerConfig, space: SpaceSpec) -> Training:
     """A training of a small problem: two demonstrations, and an own episode."""
     training = Training(space, config, seed=0, run_steps=50)
-    training.load_demonstrations([
-        step for episode in range(2) for step in _episode(episode, Provenance.DEMO)
-    ])
+    demos = [step for episode in range(2) for step in _episode(episode, Provenance.DEMO)]
+    training.load_demonstrations(Shown.of(demos))
     if not training.agent.offline:
         training.add(_episode(2, Provenance.POLICY))
     return training

@@ -24,6 +24,7 @@ from robot_rl.learner.pretrain import GoalError, Sight
 from robot_rl.learner.publishing import Publishing
 from robot_rl.learner.relabelling import Lines, Relabelling
 from robot_rl.learner.reports import Reports
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.tally import Tally, tail_start
 from robot_rl.learner.training import Training
 from robot_rl.links.calls import CallServer
@@ -113,10 +114,9 @@ class Learner:
                     return False
                 self._calls.poll(0.1)  # an actor on another machine hands them over
             with self._stop.at_once():
-                demos, features = self._demonstrations(), self._folder.features_file
                 self.training.load_demonstrations(
-                    demos, self._restored, self._tell_pretraining, features, self._outcomes(),
-                    self._learnt,
+                    self._shown(), self._restored, self._tell_pretraining,
+                    self._folder.features_file, self._learnt,
                 )  # fmt: skip
             self._write_error("sight", self.training.sight)
             self._write_error("pretraining", self.training.pretraining.error)
@@ -131,14 +131,14 @@ class Learner:
             return False
         return True
 
-    def _demonstrations(self) -> list[Step]:
-        return counted_of(self._folder.demos_log, self._space, self._settings.id)
-
-    def _outcomes(self) -> list[Step]:
-        """What was collected for the run's classifier, if it was, and if anything is learnt from it."""
+    def _shown(self) -> Shown:
+        """The demonstrations, and what was collected for the run's classifier, if it was, and if
+        anything is learnt from it.
+        """
+        demos = counted_of(self._folder.demos_log, self._space, self._settings.id)
         path, config = self._folder.outcomes_log, self._config
-        wanted = config.pretrains or config.learn_outcomes
-        return counted_of(path, self._space) if wanted and path.exists() else []
+        wanted = (config.pretrains or config.learn_outcomes) and path.exists()
+        return Shown.of(demos, counted_of(path, self._space) if wanted else ())
 
     def _write_error(self, name: str, error: Sight | GoalError | None) -> None:
         if error is not None:
@@ -165,8 +165,8 @@ class Learner:
         read, most = self._intake.log.entries, self._config.pretrain.renew_episodes
         own = newest_episodes(read, most, self._relabelling.newest, failures=True)
         try:
-            shown, file = (self._demonstrations(), own), self._folder.features_file
-            self.training.renew_encoder(*shown, self._tell_renewal, file, self._outcomes())
+            shown, file = self._shown(), self._folder.features_file
+            self.training.renew_encoder(shown, own, self._tell_renewal, file)
         except StoppedError:
             return
         self._refill(self._intake.log.count, self._intake.tally)

@@ -81,18 +81,17 @@ class Memory:
         self.env_steps, self.episodes = before.steps, before.episodes
         self._cache.skip(before.frames)
 
-    def add(self, steps: Sequence[Step], streams: Sequence[ActorStream] | None = None) -> int:
+    def add(self, steps: Sequence[Step], streams: Sequence[ActorStream] | None = None) -> None:
         """Take in own steps, in the order in which they were made; `streams` says whose each is
-        (actor, epoch). Returns how many were passed over."""
+        (actor, epoch)."""
         if not steps:
-            return 0
+            return
         streams = [LOCAL] * len(steps) if streams is None else streams
         kept = learnable(steps)
         self._append([steps[i] for i in kept], [streams[i] for i in kept])
         self.newest_episode = steps[-1].episode
         self.env_steps += sum(step.index > 0 for step in steps)
         self.episodes += sum(step.terminated or step.truncated for step in steps)
-        return len(steps) - len(kept)
 
     def apply(self, mark: Mark, stream: ActorStream) -> None:
         """Take in a mark, when all steps before it have been. Steps taken back count as made."""

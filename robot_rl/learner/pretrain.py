@@ -21,13 +21,14 @@ from torch import Tensor
 from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.goal_loss import NEAR_M, misses, near_weights, nearest
+from robot_rl.learner.shown import Shown
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import Policy
 from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import EndedEpisode
-from robot_rl.types import Array, DataError, DivergedError, Step
+from robot_rl.types import Array, DataError, DivergedError
 
 log = logging.getLogger(__name__)
 
@@ -233,9 +234,9 @@ class Pretraining:
 
     ```
     pretraining = Pretraining(policy, config, seed)
-    pretraining.begin(steps, outcomes, progress)           # demonstrations and wandering
+    pretraining.begin(shown, progress)
     if pretraining.due(env_steps):
-        pretraining.renew(steps, outcomes, own, env_steps, progress)
+        pretraining.renew(shown, own, env_steps, progress)
     ```
     `threads` work on it: nothing else runs meanwhile. `said_late_s`: how much later success is said
     than it is meant, where a person judges. `error`: that of the encoder as it is.
@@ -254,34 +255,30 @@ class Pretraining:
         self.error: GoalError | None = None
         self.renewals = 0
 
-    def look(
-        self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress
-    ) -> Sight | None:
+    def look(self, shown: Shown, progress: Progress) -> Sight | None:
         """Whether the demonstrations show where the goal is (`sight`); None too for an encoder that
         does not predict it.
         """
         if not isinstance(self._policy.vision, GoalVision):
             return None
-        frames = self._frames(steps, outcomes)
+        frames = self._frames(shown)
         with self._all_threads():
             return sight(self._policy.vision, frames, self._config, self._seed, progress)
 
-    def begin(self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress) -> None:
-        """Train the encoder on demonstrations and wandering, and on what was collected for a
-        classifier, if it is one that predicts the goal.
-        """
+    def begin(self, shown: Shown, progress: Progress) -> None:
+        """Train the encoder on what was shown, if it is one that predicts the goal."""
         if isinstance(self._policy.vision, GoalVision):
-            frames = self._frames(steps, outcomes)
+            frames = self._frames(shown)
             self._train(self._policy.vision, frames, self._config, self._seed, progress)
 
-    def go_on(self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress) -> None:
+    def go_on(self, shown: Shown, progress: Progress) -> None:
         """Train an encoder that another run has trained further, on what was shown in this one, if
         anything was.
         """
         vision = self._policy.vision
-        if isinstance(vision, GoalVision) and (steps or outcomes):
+        if isinstance(vision, GoalVision) and (shown.steps or shown.outcomes):
             again = replace(self._config, epochs=self._config.renew_epochs)
-            self._train(vision, self._frames(steps, outcomes), again, self._seed, progress)
+            self._train(vision, self._frames(shown), again, self._seed, progress)
 
     def due(self, env_steps: int) -> bool:
         """Whether it is time to renew the encoder."""
@@ -291,12 +288,7 @@ class Pretraining:
         return sum(env_steps >= steps for steps in self._config.renew_at)
 
     def renew(
-        self,
-        steps: Sequence[Step],
-        outcomes: Sequence[Step],
-        own: Sequence[EndedEpisode],
-        env_steps: int,
-        progress: Progress,
+        self, shown: Shown, own: Sequence[EndedEpisode], env_steps: int, progress: Progress
     ) -> dict[str, Tensor]:
         """Train a copy of the encoder further, on the run's `own` episodes too: its weights, to be
         taken over.
@@ -306,21 +298,16 @@ class Pretraining:
         if not isinstance(self._policy.vision, GoalVision):
             raise DataError("this encoder is not pretrained here, so it cannot be renewed")
         renewed = copy.deepcopy(self._policy.vision)
-        frames = self._frames(steps, outcomes, own)
+        frames = self._frames(shown, own)
         asked = self._asked(env_steps)
         again = replace(self._config, epochs=self._config.renew_epochs)
         self._train(renewed, frames, again, self._seed + asked, progress)
         self.renewals = asked
         return renewed.state_dict()
 
-    def _frames(
-        self,
-        steps: Sequence[Step],
-        outcomes: Sequence[Step],
-        own: Sequence[EndedEpisode] = (),
-    ) -> GoalFrames:
+    def _frames(self, shown: Shown, own: Sequence[EndedEpisode] = ()) -> GoalFrames:
         late_s = self._said_late_s
-        return goal_frames(steps, self._spec, own, outcomes, said_late_s=late_s)
+        return goal_frames(shown.steps, self._spec, own, shown.outcomes, said_late_s=late_s)
 
     def _train(
         self,

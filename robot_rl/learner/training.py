@@ -5,7 +5,7 @@ without any process.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.divergence import diverged, diverged_figure, tensor_not_finite
 from robot_rl.learner.health import Means, health, newest_value
-from robot_rl.learner.memory import Memory, learnable
+from robot_rl.learner.memory import Memory
 from robot_rl.learner.options import (
     LearnerConfig,
     make_agent,
@@ -30,17 +30,17 @@ from robot_rl.learner.options import (
 from robot_rl.learner.potential import Potential
 from robot_rl.learner.pretrain import Pretraining, Progress, Sight, no_progress
 from robot_rl.learner.schedule import UtdSchedule
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.tally import Tally
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.vision import UNSEEN
-from robot_rl.stream.episodes import EndedEpisode, EpisodeOf, Relabel, shown_successes
+from robot_rl.stream.episodes import EndedEpisode, EpisodeOf, Relabel
 from robot_rl.types import (
     ActorStream,
     Array,
     DataError,
     DivergedError,
     Mark,
-    Provenance,
     SpaceSpec,
     Step,
 )
@@ -53,7 +53,7 @@ class Training:
 
     ```
     training = Training(space, LearnerConfig(), seed=0, run_steps=5000)
-    training.load_demonstrations(demo_log.read())    # if there are any
+    training.load_demonstrations(Shown.of(demo_log.read()))    # if there are any
     training.clone_behaviour(training.offline_due)
     while training.env_steps < 5000:
         training.add(steps)                          # whatever has arrived
@@ -80,7 +80,6 @@ class Training:
         self.space, self.seed = space, seed
         self._threads, self._said_late_s = threads, said_late_s
         self.offline_updates = 0
-        self.passed_over = 0
         # + one reset step per episode
         self.capacity = config.capacity or run_steps + run_steps // 10 + 1000
         self._generator = np.random.default_rng(seed)
@@ -135,56 +134,40 @@ class Training:
 
     def load_demonstrations(
         self,
-        steps: Iterable[Step],
+        shown: Shown,
         restored: Checkpoint | None = None,
         progress: Progress = no_progress,
         features: Path | None = None,
-        outcomes: Sequence[Step] = (),
         learnt: Checkpoint | None = None,
     ) -> None:
         """Fit the normaliser, pretrain the encoder, begin the replay.
 
         With a checkpoint all that was learnt comes from there. One of another run, `learnt`, is what
-        this one begins with; its encoder is trained on with what was shown here. Wandering
-        (provenance SCRIPT) is for the encoder alone: it pursues nothing. Of the `outcomes` that were
-        collected for a classifier the successes are demonstrations, too. `progress` is called
-        during the pretraining; what it raises ends it. `features`: the file that keeps what a
+        this one begins with; its encoder is trained on with what was shown here. `progress` is
+        called during the pretraining; what it raises ends it. `features`: the file that keeps what a
         frozen encoder makes of the frames.
         """
-        steps = list(steps)
-        kept = [steps[i] for i in learnable(steps)]
-        self.passed_over += len(steps) - len(kept)
-        shown = [outcomes[i] for i in learnable(outcomes)]
-        demos = self._demonstrations(kept, shown)
+        demos = shown.demonstrations(of_outcomes=self.config.learn_outcomes)
         if restored is not None:
             self._take_encoder(restored.spec.encoder)
             self._restore(restored)
         elif learnt is not None:
             self._take_encoder(learnt.spec.encoder)
             self._begin_with(learnt)
-            self.pretraining.go_on(kept, shown, progress)
+            self.pretraining.go_on(shown, progress)
             self.agent.begin_average()
         else:
-            self._choose_encoder(kept, shown, progress)
-            self.pretraining.begin(kept, shown, progress)
+            self._choose_encoder(shown, progress)
+            self.pretraining.begin(shown, progress)
             self.agent.policy.fit_normaliser([step.observation for step in demos])
             self.agent.begin_average()
         self.memory.close()
         self._remember(demos, features)
 
-    def _demonstrations(self, steps: Sequence[Step], outcomes: Sequence[Step]) -> list[Step]:
-        """What an operator has shown, by themselves or for a classifier."""
-        demos = [step for step in steps if step.provenance == Provenance.DEMO]
-        if not self.config.learn_outcomes:
-            return demos
-        return demos + shown_successes(outcomes, 1 + max((s.episode for s in demos), default=-1))
-
-    def _choose_encoder(
-        self, steps: Sequence[Step], outcomes: Sequence[Step], progress: Progress
-    ) -> None:
+    def _choose_encoder(self, shown: Shown, progress: Progress) -> None:
         """What "auto" means, by what the demonstrations show."""
         if self.config.encoder == "auto":
-            self.sight = self.pretraining.look(steps, outcomes, progress)
+            self.sight = self.pretraining.look(shown, progress)
         if self.sight is not None:
             seen = self.sight.seen
             log.log(
@@ -209,30 +192,25 @@ class Training:
 
     def renew_encoder(
         self,
-        steps: Iterable[Step],
+        shown: Shown,
         own: Sequence[EndedEpisode],
         progress: Progress = no_progress,
         features: Path | None = None,
-        outcomes: Sequence[Step] = (),
     ) -> None:
-        """Pretrain the encoder further, on the demonstrations and wandering `steps`, on `outcomes`
-        and on the run's `own` episodes.
+        """Pretrain the encoder further, on what was shown and on the run's `own` episodes.
 
         All that the replay holds was seen with the old one: it begins anew with the demonstrations,
         and own steps and marks are to be added once more, from the first on. If `progress` raises,
         everything is as it was.
         """
-        steps = list(steps)
-        shown = [outcomes[i] for i in learnable(outcomes)]
-        renewed = self.pretraining.renew(steps, shown, own, self.env_steps, progress)
+        renewed = self.pretraining.renew(shown, own, self.env_steps, progress)
         for policy in (self.agent.policy, self.agent.average):
             assert policy.vision is not None
             policy.vision.load_state_dict(renewed)
         self.governor.grant(self.config.pretrain.renew_updates)
         self.potential.forget()
-        kept = [steps[i] for i in learnable(steps)]
         self.memory.close()
-        self._remember(self._demonstrations(kept, shown), features)
+        self._remember(shown.demonstrations(of_outcomes=self.config.learn_outcomes), features)
 
     def skip(self, before: Tally) -> None:
         """The own steps before the first that will be added count, and are no longer held."""
@@ -243,7 +221,7 @@ class Training:
         (actor, epoch).
         """
         self._check_written_between_updates()
-        self.passed_over += self.memory.add(steps, streams)
+        self.memory.add(steps, streams)
 
     def apply(self, mark: Mark, actor: str, epoch: int) -> None:
         """Take in a mark of this actor, when all steps before it have been. Steps taken back count

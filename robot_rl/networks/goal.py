@@ -65,17 +65,19 @@ class GoalVision(Vision):
     ):
         super().__init__(cameras, image_size, features, network)
         self.balance = Normaliser(told) if told else None
-        # where the tools are in each frame in which the goal is said as well, in what is told
-        self._frames = {name: _entries(told, kind) for kind, name in FRAMES.items()}
-        self._frames = {name: entries for name, entries in self._frames.items() if entries}
+        # of each other frame in which the goal is said: where the tools are in it, in what is told
+        self._frames = {
+            name: entries for kind, name in FRAMES.items() if (entries := _entries(told, kind))
+        }
         seen = self.size + (self.balance.size if self.balance is not None else 0)
         said = goal_size * (1 + 2 * len(self._frames))
         self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, said))
         self.register_buffer("goal_mean", torch.zeros(goal_size))
         self.register_buffer("goal_std", torch.ones(goal_size))
-        for name, entries in self._frames.items():
-            self.register_buffer(f"{name}_mean", torch.zeros(len(entries)))
-            self.register_buffer(f"{name}_std", torch.ones(len(entries)))
+        # the bench's are there in any case: checkpoints of before there were others have them
+        for name, size in {"bench": 0, **{n: len(e) for n, e in self._frames.items()}}.items():
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_std", torch.ones(size))
         self.cached_size = self.size = self.size + goal_size
 
     def scale_to(self, goals: Tensor, told: Tensor) -> None:
@@ -86,7 +88,11 @@ class GoalVision(Vision):
         for name, entries in self._frames.items():
             arms = zip(told[:, entries].split(6, 1), goals.split(6, 1), strict=True)
             there = torch.cat([_said_there(tool, goal) for tool, goal in arms], 1)
-            _scale_to(self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_std"), there)
+            _scale_to(*self._scale_of(name), there)
+
+    def _scale_of(self, name: str) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the goals that are said in a frame."""
+        return self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_std")
 
     def forward(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         features = super().forward(images)
@@ -94,10 +100,11 @@ class GoalVision(Vision):
         said = self.head(torch.cat(parts, -1)).split(len(self.goal_mean), -1)
         goal = said[0] * self.goal_std + self.goal_mean
         for (name, entries), there, weight in zip(
-            self._frames.items() if told is not None else (), said[1::2], said[2::2], strict=False
+            self._frames.items(), said[1::2], said[2::2], strict=True
         ):
-            there = there * self.get_buffer(f"{name}_std") + self.get_buffer(f"{name}_mean")
-            arms = zip(told[:, entries].split(6, 1), there.split(6, 1), strict=True)
+            assert told is not None
+            mean, std = self._scale_of(name)
+            arms = zip(told[:, entries].split(6, 1), (there * std + mean).split(6, 1), strict=True)
             seen = torch.cat([seen_from(tool, pose) for tool, pose in arms], -1)
             goal = torch.lerp(goal, seen, torch.sigmoid(weight))
         return torch.cat([features, goal], -1)

@@ -11,6 +11,7 @@ from robot_rl.config import names_of
 from robot_rl.learner.contracts import check_agent
 from robot_rl.learner.options import AGENTS, LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.types import ConfigError
 from tests.learner.test_training import SPACE, demonstrations
@@ -42,7 +43,7 @@ def test_the_documented_example_is_short_keeps_the_contract_and_learns(
     config = LearnerConfig("awac", options, ScheduleConfig(start_steps=0), compile=False)
     assert config.agent.temperature == 0.5
     training = Training(SPACE, config, seed=0, run_steps=10)
-    training.load_demonstrations(demonstrations())
+    training.load_demonstrations(Shown.of(demonstrations()))
     losses = []
     for _ in range(2):
         training.update(100)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from robot_rl.learner.contracts import check_encoder
+from robot_rl.learner.shown import Shown
 from robot_rl.networks.vision import ENCODERS
 from robot_rl.types import Provenance
 from tests.learner.test_training import PIXEL_DEMOS, pixel_steps, pixel_training
@@ -36,7 +37,7 @@ def test_the_documented_example_is_short_keeps_the_contract_and_learns(
     place("thumbnail", text, tmp_path, monkeypatch)
     assert list(check_encoder("thumbnail")) == []
     training = pixel_training("thumbnail", tmp_path)
-    training.load_demonstrations(PIXEL_DEMOS)
+    training.load_demonstrations(Shown.of(PIXEL_DEMOS))
     training.add(pixel_steps(Provenance.POLICY, episode=1))
     losses = []
     for _ in range(2):

@@ -12,6 +12,7 @@ import torch
 from robot_rl.learner.agents import bc, rlpd
 from robot_rl.learner.checkpoint import load_newest, save
 from robot_rl.learner.compilation import EAGER_CALLS, Captured
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.types import Provenance
@@ -156,7 +157,7 @@ def test_a_small_problem_is_solved_and_goes_home_to_a_cpu(compile_it: bool) -> N
     config = replace(CONFIG, device="cuda", compile=compile_it)
     training = Training(SPACE, config, seed=0, run_steps=600)
     training.warm_up()
-    training.load_demonstrations(demonstrations())
+    training.load_demonstrations(Shown.of(demonstrations()))
     training.clone_behaviour(50)
     assert success_rate(training) < 0.8
     train(training, 400)
@@ -166,7 +167,7 @@ def test_a_small_problem_is_solved_and_goes_home_to_a_cpu(compile_it: bool) -> N
     saved = training.checkpoint()
     for device in ("cpu", "cuda"):
         other = Training(SPACE, replace(CONFIG, device=device), seed=1, run_steps=600)
-        other.load_demonstrations(demonstrations(), saved)
+        other.load_demonstrations(Shown.of(demonstrations()), saved)
         assert all((array == other.policy()[n]).all() for n, array in training.policy().items())
         train(other, 30)
 
@@ -177,7 +178,7 @@ def test_each_encoder_learns_on_a_gpu_and_acts_on_a_cpu(encoder: str, tmp_path: 
     training = pixel_training(encoder, tmp_path, device="cuda")
     assert training.spec.cameras == ("eye",)
     steps = [s for n in range(4) for s in pixel_steps(Provenance.DEMO, n, 12)]
-    training.load_demonstrations(steps)
+    training.load_demonstrations(Shown.of(steps))
     training.add(pixel_steps(Provenance.POLICY, 0, 12))
     training.update(20)
     assert np.isfinite(training.metrics()["critic_loss"])
@@ -190,7 +191,7 @@ def test_each_encoder_learns_on_a_gpu_and_acts_on_a_cpu(encoder: str, tmp_path: 
 
 def test_a_checkpoint_on_disk_knows_no_gpu(tmp_path: Path) -> None:
     training = Training(SPACE, replace(CONFIG, device="cuda"), seed=0, run_steps=100)
-    training.load_demonstrations(demonstrations())
+    training.load_demonstrations(Shown.of(demonstrations()))
     train(training, 60)
     save(tmp_path, 60, training.checkpoint())
     read = load_newest(tmp_path)

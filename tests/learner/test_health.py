@@ -10,6 +10,7 @@ import torch
 
 from robot_rl.learner.health import WeightsAge, health
 from robot_rl.learner.replay import Replay
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import ActionSpec, Mark, MarkKind, Provenance, SpaceSpec, Step
@@ -114,7 +115,7 @@ def test_same_seed_same_weights_whoever_looks():
     results = []
     for looks in (False, True):
         training = Training(SPACE, CONFIG, seed=3, run_steps=200)
-        training.load_demonstrations(demonstrations())
+        training.load_demonstrations(Shown.of(demonstrations()))
         for until in (80, 100, 120):
             train(training, until, training.memory.episodes)
             if looks:
@@ -136,7 +137,7 @@ def test_same_seed_same_weights_whoever_looks():
 
 def test_an_agent_without_critics_is_told_by_its_actions_alone():
     training = Training(SPACE, replace(CONFIG, algorithm="hg_dagger"), seed=0, run_steps=100)
-    training.load_demonstrations(demonstrations())
+    training.load_demonstrations(Shown.of(demonstrations()))
     training.clone_behaviour(3)
     train(training, 60)
     assert training.newest_value() == {}

@@ -18,6 +18,7 @@ from robot_rl.learner.agents.bc import Config as BCConfig
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.loop import Learner
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.validation import to_json
@@ -43,7 +44,7 @@ HG_DAGGER = replace(BC, algorithm="hg_dagger")
 
 def begun(config: LearnerConfig, updates: int | None = None) -> Training:
     training = Training(SPACE, config, seed=0, run_steps=200)
-    training.load_demonstrations(demonstrations())
+    training.load_demonstrations(Shown.of(demonstrations()))
     training.clone_behaviour(training.offline_due if updates is None else updates)
     return training
 
@@ -82,7 +83,7 @@ def test_hg_dagger_learns_from_corrections_and_not_from_its_own_steps() -> None:
 def test_a_training_stopped_while_it_clones_goes_on_exactly() -> None:
     straight, stopped = begun(BC, updates=60), begun(BC, updates=40)
     resumed = Training(SPACE, BC, seed=9, run_steps=200)
-    resumed.load_demonstrations(demonstrations(), stopped.checkpoint())
+    resumed.load_demonstrations(Shown.of(demonstrations()), stopped.checkpoint())
     assert resumed.offline_due == 400 - 40
     resumed.clone_behaviour(20)
     assert equal(straight, resumed)

@@ -10,6 +10,7 @@ from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.types import Provenance
 from tests.learner.test_training import PIXELS, pixel_steps
@@ -30,7 +31,7 @@ def test_a_resumed_run_computes_no_features_and_makes_the_same_next_updates(tmp_
     demos = [*pixel_steps(Provenance.DEMO), *pixel_steps(Provenance.SCRIPT)]
     own = [pixel_steps(Provenance.POLICY, episode=number) for number in (1, 2, 3)]
     straight = Training(PIXELS, CONFIG, seed=0, run_steps=40)
-    straight.load_demonstrations(demos, features=tmp_path / "features.bin")
+    straight.load_demonstrations(Shown.of(demos), features=tmp_path / "features.bin")
     for steps in own:
         straight.add(steps)
         straight.update(2)
@@ -41,7 +42,7 @@ def test_a_resumed_run_computes_no_features_and_makes_the_same_next_updates(tmp_
 
     resumed = Training(PIXELS, CONFIG, seed=9, run_steps=40)
     monkeypatch.setattr(feature_cache, "encode", fail)
-    resumed.load_demonstrations(demos, saved, features=tmp_path / "features.bin")
+    resumed.load_demonstrations(Shown.of(demos), saved, features=tmp_path / "features.bin")
     resumed.add([step for steps in own for step in steps])
     for one in (straight, resumed):
         one.update(5)

@@ -19,6 +19,7 @@ from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.potential import HELD_OUT, Progress, learnt, rank_correlation
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.replay import Replay
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.learner.windows import Window
 from robot_rl.stream.episodes import EndedEpisode
@@ -213,7 +214,7 @@ SHOWN = [step for n in range(HELD_OUT) for step in episode(n, 10 + n, Provenance
 @pytest.mark.parametrize("kind", ["rewind", "time_to_go"])
 def test_a_potential_of_demonstrations_rises_towards_success(kind: Progress) -> None:
     training = begun(kind)
-    training.load_demonstrations(SHOWN)
+    training.load_demonstrations(Shown.of(SHOWN))
     training.clone_behaviour(1)
     column = training.memory.replay.columns["potential"][: len(SHOWN)]
     last = column[-(10 + HELD_OUT) :]  # the demonstration that was not learnt from
@@ -235,14 +236,14 @@ def test_the_demonstration_that_is_asked_about_is_not_learnt_from() -> None:
         back = np.array([1.0 - step.observation["state/goal"][0], 1.0], np.float32)
         steps.append(replace(step, observation={"state/goal": back}))
     training = begun("rewind")
-    training.load_demonstrations(steps)
+    training.load_demonstrations(Shown.of(steps))
     training.clone_behaviour(1)
     assert training.metrics()["potential_voc"] < -0.5
 
 
 def test_visitation_asks_the_run_s_own_outcomes_and_waits_for_them() -> None:
     training = begun("visitation", schedule=replace(CONFIG.schedule, start_steps=0))
-    training.load_demonstrations(SHOWN)
+    training.load_demonstrations(Shown.of(SHOWN))
     for number in range(4):
         training.add(episode(number, 20, Provenance.POLICY, False))
         training.add(episode(100 + number, 20, Provenance.HUMAN, True))
@@ -260,7 +261,7 @@ def test_visitation_asks_the_run_s_own_outcomes_and_waits_for_them() -> None:
 
 def test_a_new_version_values_all_that_is_held_and_only_when_it_is_due(quick: None) -> None:
     training = begun("time_to_go", progress_steps=40)
-    training.load_demonstrations(SHOWN)
+    training.load_demonstrations(Shown.of(SHOWN))
     training.clone_behaviour(1)
     replay = training.memory.replay
     first = replay.columns["potential"].copy()
@@ -291,14 +292,14 @@ def test_a_resumed_run_goes_on_with_the_same_potential(quick: None) -> None:
     schedule = replace(CONFIG.schedule, utd=1.0, start_steps=0)
     changes = {"agent": agent, "schedule": schedule, "progress_steps": 30}
     straight = begun("time_to_go", **changes)
-    straight.load_demonstrations(demonstrations())
+    straight.load_demonstrations(Shown.of(demonstrations()))
     steps: list[Step] = []
     add = straight.add
     straight.add = lambda new: (steps.extend(new), add(new))  # type: ignore
     episodes = train(straight, 50)
     assert straight.potential.version == 2
     resumed = begun("time_to_go", **changes)
-    resumed.load_demonstrations(demonstrations(), straight.checkpoint())
+    resumed.load_demonstrations(Shown.of(demonstrations()), straight.checkpoint())
     assert resumed.potential.figures == straight.potential.figures
     resumed.add(steps)
     for training in (straight, resumed):
@@ -313,20 +314,20 @@ def test_a_resumed_run_goes_on_with_the_same_potential(quick: None) -> None:
 
 def test_a_checkpoint_of_another_kind_or_a_damaged_one(quick: None) -> None:
     training = begun("rewind")
-    training.load_demonstrations(SHOWN)
+    training.load_demonstrations(Shown.of(SHOWN))
     training.clone_behaviour(1)
     saved = training.checkpoint()
     other = begun("time_to_go")
-    other.load_demonstrations(SHOWN, saved)
+    other.load_demonstrations(Shown.of(SHOWN), saved)
     assert other.potential.version == 0
     damaged = replace(saved, counters={**saved.counters, "potential": {"kind": "rewind"}})
     with pytest.raises(DataError, match="potential is damaged"):
-        begun("rewind").load_demonstrations(SHOWN, damaged)
+        begun("rewind").load_demonstrations(Shown.of(SHOWN), damaged)
 
 
 def test_without_progress_nothing_is_held_or_drawn_for_it() -> None:
     training = begun("none")
-    training.load_demonstrations(SHOWN)
+    training.load_demonstrations(Shown.of(SHOWN))
     training.clone_behaviour(1)
     assert "potential" not in training.memory.replay.columns
     assert not training.potential.tensors() and not training.potential.figures
@@ -337,14 +338,14 @@ def test_from_pixels_it_stands_on_the_encoder_s_features_and_falls_with_them(
 ) -> None:
     pretrain = PretrainConfig(epochs=1, batch_size=4, renew_at=(4,), renew_epochs=1)
     training = pixel_training("goal", tmp_path, progress="time_to_go", pretrain=pretrain)
-    training.load_demonstrations(PIXEL_DEMOS)
+    training.load_demonstrations(Shown.of(PIXEL_DEMOS))
     own = pixel_steps(Provenance.POLICY, episode=1)
     training.add(own)
     training.update(2)
     assert training.potential.version == 1
     before = training.memory.replay.columns["potential"].copy()
     reached = EndedEpisode(pixel_steps(Provenance.DEMO, episode=2), success=True)
-    training.renew_encoder(PIXEL_DEMOS, [reached])
+    training.renew_encoder(Shown.of(PIXEL_DEMOS), [reached])
     training.add(own)
     training.update(2)
     after = training.memory.replay.columns["potential"]
@@ -377,7 +378,7 @@ def test_on_the_way_back_the_same_place_has_the_same_potential() -> None:
                 demos.append(
                     replace(step, observation=seen, proposed=none, commanded=none, executed=none)
                 )
-        training.load_demonstrations(demos)
+        training.load_demonstrations(Shown.of(demos))
         training.clone_behaviour(1)
         pair = [observed(0.015, sign * 0.06) for sign in (1, -1)]
         probes = [replace(demos[i], observation=seen, episode=9, provenance=Provenance.POLICY)

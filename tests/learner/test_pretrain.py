@@ -20,6 +20,7 @@ from robot_rl.learner.pretrain import (
     pretrain,
     sight,
 )
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
@@ -421,16 +422,16 @@ def test_auto_takes_the_goal_only_where_unseen_scenes_show_it_and_a_resumed_run_
         pretrain=PretrainConfig(epochs=60, batch_size=32), camera_features=16, compile=False
     )
     training = Training(SPACE, config, seed=0, run_steps=50)
-    training.load_demonstrations(demonstrations(blind))
+    training.load_demonstrations(Shown.of(demonstrations(blind)))
     assert training.spec.encoder == taken, str(training.sight)
     warned = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
     assert any("misses the goal by" in message for message in warned) == blind
     assert training.sight is not None and training.sight.guess_mm > 10.0
     resumed = Training(SPACE, config, seed=0, run_steps=50)
-    resumed.load_demonstrations(demonstrations(blind), training.checkpoint())
+    resumed.load_demonstrations(Shown.of(demonstrations(blind)), training.checkpoint())
     assert resumed.spec == training.spec
     asked = Training(SPACE, replace(config, encoder="goal"), seed=0, run_steps=50)
-    asked.load_demonstrations(demonstrations(blind)[:93])
+    asked.load_demonstrations(Shown.of(demonstrations(blind)[:93]))
     assert asked.spec.encoder == "goal" and asked.sight is None
 
 

@@ -16,6 +16,7 @@ from robot_rl.learner.feature_cache import FeatureCache
 from robot_rl.learner.options import LearnerConfig, variants_for
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal import GoalFilter
@@ -126,7 +127,7 @@ def test_a_small_problem_is_solved_from_a_random_policy() -> None:
     near zero.
     """
     training = Training(SPACE, CONFIG, seed=0, run_steps=600)
-    training.load_demonstrations(demonstrations())
+    training.load_demonstrations(Shown.of(demonstrations()))
     assert success_rate(training) < 0.2
     train(training, 400)
     assert success_rate(training) >= 0.9
@@ -168,10 +169,10 @@ def test_a_checkpoint_is_gone_on_with_if_its_actions_mean_the_same() -> None:
 
     def resume(*axes: str) -> None:
         space = SpaceSpec(OLD.observations, ActionSpec(tuple(f"panda.{axis}" for axis in axes)))
-        Training(space, CONFIG, seed=1, run_steps=10).load_demonstrations(demos, saved)
+        Training(space, CONFIG, seed=1, run_steps=10).load_demonstrations(Shown.of(demos), saved)
 
     old = Training(OLD, CONFIG, seed=1, run_steps=10)
-    old.load_demonstrations(demos)
+    old.load_demonstrations(Shown.of(demos))
     saved = old.checkpoint()
     resume(*AXES)
     with pytest.raises(DataError, match=r"another policy .*0\.rz.* than this run's .*panda\.rz"):
@@ -181,14 +182,14 @@ def test_a_checkpoint_is_gone_on_with_if_its_actions_mean_the_same() -> None:
 @pytest.mark.slow
 def test_resumed_training_goes_on_exactly_as_it_would_have() -> None:
     straight = Training(SPACE, CONFIG, seed=1, run_steps=300)
-    straight.load_demonstrations(demonstrations())
+    straight.load_demonstrations(Shown.of(demonstrations()))
     steps: list[Step] = []
     add = straight.add
     straight.add = lambda new: (steps.extend(new), add(new))  # type: ignore
     episodes = train(straight, 100)
     saved = straight.checkpoint(position=len(steps))
     resumed = Training(SPACE, CONFIG, seed=99, run_steps=300)
-    resumed.load_demonstrations(demonstrations(), saved)
+    resumed.load_demonstrations(Shown.of(demonstrations()), saved)
     resumed.add(steps)
     train(straight, 160, episodes)
     train(resumed, 160, episodes)
@@ -205,7 +206,7 @@ def test_it_is_imitated_for_as_long_as_the_policy_needs_help() -> None:
         step = make(number, 1, nothing, nothing, False, False, policy)
         training.add([first, step, make(number, 2, nothing, nothing, *end, last)])
 
-    training.load_demonstrations(demonstrations())
+    training.load_demonstrations(Shown.of(demonstrations()))
     for number in range(5):
         episode(number, True, Provenance.POLICY)
     episode(5, True, Provenance.HUMAN)
@@ -223,7 +224,7 @@ def test_warming_up_leaves_no_trace() -> None:
     warm, cold = (Training(SPACE, CONFIG, seed=2, run_steps=200) for _ in range(2))
     warm.warm_up()
     for training in (warm, cold):
-        training.load_demonstrations(demonstrations())
+        training.load_demonstrations(Shown.of(demonstrations()))
         train(training, 80)
     assert all(np.array_equal(a, cold.policy()[name]) for name, a in warm.policy().items())
 
@@ -233,7 +234,7 @@ def test_the_number_of_steps_in_a_return_reaches_the_critics() -> None:
     for n_step in (1, 3):
         config = replace(CONFIG, agent=replace(CONFIG.agent, n_step=n_step))
         training = Training(SPACE, config, seed=0, run_steps=100)
-        training.load_demonstrations(demonstrations())
+        training.load_demonstrations(Shown.of(demonstrations()))
         train(training, 60)
         assert np.isfinite(training.metrics()["critic_loss"])
         policies.append(training.policy())
@@ -242,7 +243,7 @@ def test_the_number_of_steps_in_a_return_reaches_the_critics() -> None:
 
 def test_the_operators_word_is_heard_between_updates_only() -> None:
     training = Training(SPACE, CONFIG, seed=0, run_steps=200)
-    training.load_demonstrations(demonstrations())
+    training.load_demonstrations(Shown.of(demonstrations()))
     stream = ("arm", 5)
     steps = list(reach(np.random.default_rng(1), lambda seen: np.ones(2), 0, Provenance.POLICY))
     training.add(steps, [stream] * len(steps))
@@ -275,7 +276,7 @@ def test_what_was_shown_for_a_classifier_is_a_demonstration_up_to_where_it_was_a
     length = sum(step.episode == 2 for step in shown)
     for config, added in ((CONFIG, length), (replace(CONFIG, learn_outcomes=False), 0)):
         training = Training(SPACE, config, seed=0, run_steps=100)
-        training.load_demonstrations(demos, outcomes=outcomes)
+        training.load_demonstrations(Shown.of(demos, outcomes))
         episodes = list(training.memory.replay.whole_episodes())
         assert [label.succeeded for _, label in episodes] == [True] * (2 + bool(added))
         assert training.metrics()["demo_transitions"] == len(demos) - 2 + max(0, added - 1)
@@ -348,7 +349,7 @@ def test_all_regimes_of_pixels_learn_and_publish_what_they_should(
     encoder: str, tmp_path: Path
 ) -> None:
     training = pixel_training(encoder, tmp_path)
-    training.load_demonstrations(PIXEL_DEMOS)
+    training.load_demonstrations(Shown.of(PIXEL_DEMOS))
     # wandering pursues nothing: it is for the encoder alone
     assert training.memory.replay.demo_transitions == 10
     *begun, last = pixel_steps(Provenance.POLICY, episode=1)
@@ -367,7 +368,7 @@ def test_all_regimes_of_pixels_learn_and_publish_what_they_should(
 def test_the_critics_see_the_goal_that_the_actor_saw(tmp_path: Path) -> None:
     """Which is made of all frames of the episode so far, of each actor's own."""
     training = pixel_training("goal", tmp_path, feature_variants=1)
-    training.load_demonstrations(PIXEL_DEMOS)
+    training.load_demonstrations(Shown.of(PIXEL_DEMOS))
     held = len(training.memory.replay)
     episodes = [pixel_steps(Provenance.POLICY, episode=number) for number in (1, 2)]
     training.add(
@@ -396,7 +397,7 @@ def test_an_encoder_is_left_as_it_is_while_the_policy_does_without_help(
     below: float, due: bool, tmp_path: Path
 ) -> None:
     training = renewing(tmp_path, renew_below=below)
-    training.load_demonstrations(PIXEL_DEMOS)
+    training.load_demonstrations(Shown.of(PIXEL_DEMOS))
     *steps, last = pixel_steps(Provenance.POLICY, episode=1)
     training.add([*steps, replace(last, terminated=True, truncated=False, success=True)])
     assert training.memory.alone == pytest.approx(0.05), "one of twenty"
@@ -405,7 +406,7 @@ def test_an_encoder_is_left_as_it_is_while_the_policy_does_without_help(
 
 def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path: Path) -> None:
     training = renewing(tmp_path)
-    training.load_demonstrations(PIXEL_DEMOS)
+    training.load_demonstrations(Shown.of(PIXEL_DEMOS))
     first, success = (
         pixel_steps(Provenance.POLICY, episode=1)[:3],
         pixel_steps(Provenance.POLICY, episode=2),
@@ -416,7 +417,7 @@ def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path:
         dues.append(training.renewal_due)
     training.update(training.due())
     before, held = training.publishable(), len(training.memory.replay)
-    training.renew_encoder(PIXEL_DEMOS, [EndedEpisode(success, success=True)])
+    training.renew_encoder(Shown.of(PIXEL_DEMOS), [EndedEpisode(success, success=True)])
     dues.append(training.renewal_due)
     assert dues == [False, True, False]
     assert training.env_steps == 0 and training.memory.replay.demo_transitions == 10
@@ -445,7 +446,7 @@ def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path:
 
 def test_a_renewal_that_is_broken_off_changes_nothing(tmp_path: Path) -> None:
     training = renewing(tmp_path)
-    training.load_demonstrations(PIXEL_DEMOS)
+    training.load_demonstrations(Shown.of(PIXEL_DEMOS))
     training.add(pixel_steps(Provenance.POLICY, episode=1))
     before = training.checkpoint()
 
@@ -454,7 +455,7 @@ def test_a_renewal_that_is_broken_off_changes_nothing(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        training.renew_encoder(PIXEL_DEMOS, [], stop)
+        training.renew_encoder(Shown.of(PIXEL_DEMOS), [], stop)
     after = training.checkpoint()
     assert all(torch.equal(before.agent[name], tensor) for name, tensor in after.agent.items())
     assert before.counters == after.counters and training.renewal_due
@@ -464,7 +465,7 @@ def test_a_renewal_that_is_broken_off_changes_nothing(tmp_path: Path) -> None:
 def test_resumed_from_pixels_the_same_features_come_back(encoder: str, tmp_path: Path) -> None:
     """Shifts and lights of the cached variants as well, in whatever portions the steps come."""
     straight = pixel_training(encoder, tmp_path)
-    straight.load_demonstrations(PIXEL_DEMOS)
+    straight.load_demonstrations(Shown.of(PIXEL_DEMOS))
     first, more = (
         pixel_steps(Provenance.POLICY, episode=1),
         pixel_steps(Provenance.POLICY, episode=2),
@@ -472,7 +473,7 @@ def test_resumed_from_pixels_the_same_features_come_back(encoder: str, tmp_path:
     straight.add(first)
     straight.update(4)
     resumed = pixel_training(encoder, tmp_path)
-    resumed.load_demonstrations(PIXEL_DEMOS, straight.checkpoint())
+    resumed.load_demonstrations(Shown.of(PIXEL_DEMOS), straight.checkpoint())
     resumed.add(first[:2])
     resumed.add(first[2:])
     for training in (straight, resumed):
@@ -510,7 +511,7 @@ def test_only_images_without_a_goal_in_them_are_shifted(
 
 def test_features_that_sixteen_bit_cannot_hold_are_refused(tmp_path: Path) -> None:
     training = pixel_training("resnet10", tmp_path)
-    training.load_demonstrations(PIXEL_DEMOS)
+    training.load_demonstrations(Shown.of(PIXEL_DEMOS))
     with torch.no_grad():
         training.agent.policy.get_parameter("vision.trunks.0.blocks.3.norm2.bias").fill_(1e6)
     with pytest.raises(DataError, match="16 bit"):

@@ -15,6 +15,7 @@ from robot_rl.learner.checkpoint import Checkpoint, load_newest
 from robot_rl.learner.intake import counted_of
 from robot_rl.learner.loop import Learner
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.machine.signals import StopRequest
 from robot_rl.runs.create import TrainConfig, create_run
@@ -50,7 +51,7 @@ def begun(folder: RunFolder) -> Training:
     training = Training(folder.spaces(), config, seed=1, run_steps=STEPS)
     shown = folder.demos_log.exists()
     demos = counted_of(folder.demos_log, folder.spaces(), folder.settings.id) if shown else []
-    training.load_demonstrations(demos, learnt=newest(folder.learnt))
+    training.load_demonstrations(Shown.of(demos), learnt=newest(folder.learnt))
     return training
 
 

@@ -1,0 +1,40 @@
+"""What operators have shown before the first own step, as far as anything is learnt from it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from robot_rl.learner.memory import learnable
+from robot_rl.stream.episodes import shown_successes
+from robot_rl.types import Provenance, Step
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Demonstrations, with the wandering and the looking around beside them, and the outcomes that
+    were collected for a classifier.
+
+    ```
+    shown = Shown.of(demo_log.read(), outcomes_log.read())
+    ```
+    """
+
+    steps: Sequence[Step] = ()
+    outcomes: Sequence[Step] = ()
+
+    @staticmethod
+    def of(steps: Iterable[Step], outcomes: Iterable[Step] = ()) -> "Shown":
+        """What may be learnt from of two recordings."""
+        return Shown(
+            *([all_[i] for i in learnable(all_)] for all_ in (list(steps), list(outcomes)))
+        )
+
+    def demonstrations(self, *, of_outcomes: bool) -> list[Step]:
+        """What is to be imitated: the demonstrations, and the successes `of_outcomes`. Wandering
+        (provenance SCRIPT) pursues nothing.
+        """
+        demos = [step for step in self.steps if step.provenance == Provenance.DEMO]
+        if not of_outcomes:
+            return demos
+        return demos + shown_successes(
+            self.outcomes, 1 + max((s.episode for s in demos), default=-1)
+        )
