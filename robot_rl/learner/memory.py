@@ -3,7 +3,6 @@ it holds.
 """
 
 import itertools
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,15 +10,14 @@ from robot_rl.learner.columns import NO_COLUMNS, SHAPING
 from robot_rl.learner.feature_cache import FeatureCache
 from robot_rl.learner.options import LearnerConfig, shift_for, spec_for, variants_for
 from robot_rl.learner.replay import LOCAL, Replay
+from robot_rl.learner.shown import learnable
 from robot_rl.learner.tally import Tally
 from robot_rl.networks.policy import Policy
-from robot_rl.stream.codec import too_large
 from robot_rl.types import ActorStream, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 DEMONSTRATIONS: ActorStream = ("demonstrations", 0)
 NEWEST_EPISODES = 20
 ALONE = {Provenance.POLICY}
-log = logging.getLogger(__name__)
 
 
 def replay_for(space: SpaceSpec, config: LearnerConfig, policy: Policy, capacity: int) -> Replay:
@@ -120,15 +118,3 @@ class Memory:
     def close(self) -> None:
         """Let go of the file of features."""
         self._cache.close()
-
-
-def learnable(steps: Sequence[Step]) -> list[int]:
-    """Which of these may be learnt from: not those that were recorded with numbers too large for
-    it.
-    """
-    reasons = [too_large(step) for step in steps]
-    if any(reasons):
-        why = next(reason for reason in reasons if reason)
-        count = sum(bool(reason) for reason in reasons)
-        log.warning("%d recorded steps are passed over: %s", count, why)
-    return [i for i, reason in enumerate(reasons) if not reason]

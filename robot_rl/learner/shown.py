@@ -1,11 +1,14 @@
 """What operators have shown before the first own step, as far as anything is learnt from it."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from robot_rl.learner.memory import learnable
+from robot_rl.stream.codec import too_large
 from robot_rl.stream.episodes import shown_successes
 from robot_rl.types import Provenance, Step
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,3 +41,15 @@ class Shown:
         return demos + shown_successes(
             self.outcomes, 1 + max((s.episode for s in demos), default=-1)
         )
+
+
+def learnable(steps: Sequence[Step]) -> list[int]:
+    """Which of these may be learnt from: not those that were recorded with numbers too large for
+    it.
+    """
+    reasons = [too_large(step) for step in steps]
+    if any(reasons):
+        why = next(reason for reason in reasons if reason)
+        count = sum(bool(reason) for reason in reasons)
+        log.warning("%d recorded steps are passed over: %s", count, why)
+    return [i for i, reason in enumerate(reasons) if not reason]
