@@ -27,9 +27,8 @@ class Shown:
     @staticmethod
     def of(steps: Iterable[Step], outcomes: Iterable[Step] = ()) -> "Shown":
         """What may be learnt from of two recordings."""
-        return Shown(
-            *([all_[i] for i in learnable(all_)] for all_ in (list(steps), list(outcomes)))
-        )
+        both = [list(steps), list(outcomes)]
+        return Shown(*([recorded[i] for i in learnable(recorded)] for recorded in both))
 
     def demonstrations(self, *, of_outcomes: bool) -> list[Step]:
         """What is to be imitated: the demonstrations, and the successes `of_outcomes`. Wandering
