@@ -6,7 +6,6 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Hardware
-from robot_rl.env.grasps import Grasps
 from robot_rl.types import GRASP, PLACE, ArmState, Array, SpaceSpec, WorldState
 
 START = "tcp_pose"
@@ -31,7 +30,7 @@ class Observer:
     the space has it, is where the tool is, seen from the middle of the task's start poses
     (`places`, one `(7,)` for each arm): what a camera that stands still shows, stands still there.
     `state/grasp` `(6,)`, if the space has it, is where the tool is, seen from where its hand has taken
-    hold of what it holds (`env/grasps.py`), zeros while it holds nothing.
+    hold of what it holds, zeros while it holds nothing: how that sits in the hand does not change.
     `state/sim_goal`, if the space has it, is the simulator's truth: the goal from where the tool was
     when it was seen, or what `goals` makes of the world and the tools, a pose in the base of each
     arm. `judge/height` [m] in the base frame and `judge/force` [N], `(arms,)`, are there if the space
@@ -54,7 +53,8 @@ class Observer:
         sees_place = any(name.endswith("/" + PLACE) for name in space.observations)
         self._places = [np.array(place) for place in places] if sees_place else []
         self._sees_grasp = any(name.endswith("/" + GRASP) for name in space.observations)
-        self._grasps = Grasps([arm.pose_bench_base for arm in hardware.arms])
+        # where each hand has taken hold of what it holds
+        self._grasps: list[Array | None] = [None for _ in hardware.arms]
         self._judge_height = "judge/height" in space.observations
         self._judge_force = "judge/force" in space.observations
         self._downwards = [
@@ -91,7 +91,10 @@ class Observer:
         observation: dict[str, Array] = {}
         goals: Sequence[Array] = ()
         tools = [arm.pose_base_tcp for arm in seen or arms]
-        self._grasps.see([arm.pose_base_tcp for arm in arms], holding)
+        self._grasps = [
+            (arm.pose_base_tcp if grasp is None else grasp) if i in holding else None
+            for i, (grasp, arm) in enumerate(zip(self._grasps, arms, strict=True))
+        ]
         if self._sees_goal and world is not None:
             goals = self._goals_of(world, tools)
         for i, (prefix, start, down, arm) in enumerate(
@@ -109,7 +112,10 @@ class Observer:
             if self._places:
                 values[PLACE] = geometry.pose_delta(self._places[i], arm.pose_base_tcp)
             if self._sees_grasp:
-                values[GRASP] = self._grasps.carried(i)
+                taken = self._grasps[i]
+                values[GRASP] = (
+                    np.zeros(6) if taken is None else geometry.pose_delta(taken, arm.pose_base_tcp)
+                )
             if goals:
                 values[SIM_GOAL] = geometry.pose_delta(tools[i], goals[i])
             observation |= {
