@@ -79,8 +79,6 @@ TASK = Task(
     action_rotation=0.05,
     # The front camera stands still, and where the bar is handed over is a place on the bench
     observe_place=True,
-    # How high the bar sits in a hand, no picture tells as well
-    observe_grasp=True,
     # The tools keep pointing down
     axes=("x", "y", "z", "rz"),
     grippers=("moved", "moved"),
