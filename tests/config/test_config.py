@@ -437,8 +437,6 @@ def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
     placed = spaces(replace(task, observe_place=True), hardware, "pixels")
     assert placed.observations["state/place"] == ((6,), "float32")
     assert "state/grasp" not in placed.observations
-    gripped = replace(task, observe_grasp=True)
-    assert spaces(gripped, hardware, "pixels").observations["state/grasp"] == ((6,), "float32")
 
 
 HAND = (GripperConfig("hand", "mujoco"),)
@@ -446,6 +444,11 @@ HAND = (GripperConfig("hand", "mujoco"),)
 
 def test_the_spaces_name_what_an_action_moves(task: Task, hardware: Hardware) -> None:
     held, gripped = replace(task, axes=("rz", "x"), wander=None), replace(hardware, grippers=HAND)
+    fetches = replace(task, observe_grasp=True)
+    with pytest.raises(ConfigError, match=r"observe_grasp.*none of `grippers` is 'moved'"):
+        spaces(fetches, gripped, "pixels")
+    fetches = replace(fetches, grippers=("moved",))
+    assert spaces(fetches, gripped, "pixels").observations["state/grasp"] == ((6,), "float32")
     assert spaces(held, hardware, "state").actions == ActionSpec(("panda.x", "panda.rz"))
     moved = spaces(replace(held, grippers=("moved",)), gripped, "state").actions
     assert moved == ActionSpec(("panda.x", "panda.rz", "hand"), (2,))
