@@ -95,6 +95,8 @@ TASK = Task(
     defaults={
         "hardware": "sim_hand",
         "steps": 17_500,
+        # Pressed on the face of the receptacle it tries from elsewhere (docs/algorithms.md)
+        "actor.search": 0.5,
         "wander_steps": 60,
         # Begun as a copy of the demonstrations (docs/tasks.md)
         "learner.algorithm": "rlpd_bc",
