@@ -6,9 +6,8 @@ What it tells: docs/sight.md; of turns: docs/long_tasks.md.
 """
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
@@ -26,13 +25,8 @@ from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import counted_steps, newest_episodes
 from robot_rl.stream.log import StepLog
-from robot_rl.types import Array, ConfigError, DataError, Provenance, Step
+from robot_rl.types import Array, ConfigError, DataError, Provenance
 
-AUTHORS = {
-    "own successes": frozenset(Provenance),
-    "- of them with the policy acting": frozenset(Provenance) - {Provenance.HUMAN},
-    "- of them with the operator acting": {Provenance.HUMAN},
-}
 Pair = tuple[float, float]
 SMALL_M = 0.0015
 """[m]: three times the clearance of `peg_insert`."""
@@ -55,10 +49,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Row:
-    """Errors aside of the tool's axis [mm]. `error`: the median of the frames, and `along` the axis
-    besides. `bias`: what all
-    frames of a scene have in common, median and 90 % of the scenes; no mean over frames takes that
-    away. `scatter`: what is left of a frame's error, median.
+    """Errors aside of the tool's axis [mm]. `error`: the median of the frames, `along`: that of the
+    errors along the axis. `bias`: what all frames of a scene have in common, median and 90 % of the
+    scenes; no mean over frames takes that away. `scatter`: what is left of a frame's error, median.
 
     Where most frames are aligned, all of these are small for an encoder that takes each tool for
     aligned. `seen` is how much of an offset of less than `SMALL_M` it sees: 1 is all, 0 nothing. In
@@ -176,10 +169,6 @@ def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:
         return goal_frames(counted_steps(log.entries()), spec)
 
 
-def is_by(authors: Collection[Provenance], step: Step) -> bool:
-    return step.provenance in authors
-
-
 def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Group]:
     """All that is looked at, one kind after the other."""
     held_out = config.from_json(LearnerConfig, folder.section("learner")).pretrain.held_out
@@ -191,13 +180,12 @@ def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Gr
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
         own = newest_episodes(log.entries, options.newest)
     if own:
-        for name, authors in AUTHORS.items():
-            by = partial(is_by, authors)
-            if any(by(step) for ended in own for step in ended.steps):
-                frames = goal_frames([], spec, own, wanted=by)
-                counts = entrance(frames.goals, options)
-                if counts.any():
-                    yield Group(name, frames, counts)
+        frames = goal_frames([], spec, own)
+        counts, human = entrance(frames.goals, options), frames.authors == Provenance.HUMAN
+        yield Group("own successes", frames, counts)
+        for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
+            if part.any():
+                yield Group(f"- of them with {name} acting", frames, part)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
         yield Group(f"demonstrations of {other.path.name}", frames, entrance(frames.goals, options))

@@ -46,13 +46,11 @@ class Observer:
     ):
         many = len(hardware.arms) > 1
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
-        self._sees_goal, self._sees_gravity = (
+        self._sees_goal, self._sees_gravity, sees_place, self._sees_grasp = (
             any(name.endswith("/" + seen) for name in space.observations)
-            for seen in (SIM_GOAL, GRAVITY)
+            for seen in (SIM_GOAL, GRAVITY, PLACE, GRASP)
         )
-        sees_place = any(name.endswith("/" + PLACE) for name in space.observations)
         self._places = [np.array(place) for place in places] if sees_place else []
-        self._sees_grasp = any(name.endswith("/" + GRASP) for name in space.observations)
         # where each hand has taken hold of what it holds
         self._grasps: list[Array | None] = [None for _ in hardware.arms]
         self._judge_height = "judge/height" in space.observations

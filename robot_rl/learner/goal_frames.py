@@ -13,7 +13,7 @@ where they succeeded, or, of a failure, up to where an operator has last taken h
 show scenes that the demonstrations do not.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,17 +33,20 @@ TOUCHED_M = 0.05
 class GoalFrames:
     """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, what the encoder is `told`
     besides `(N, T)`, and `goals (N, 6 per arm)` [m, rad] in the tool frame, nan for an arm whose
-    goal nobody knows, `scenes (N,)`: frames of one scene share their goals in the world."""
+    goal nobody knows, `scenes (N,)`: frames of one scene share their goals in the world, `authors
+    (N,)`: the provenance of each."""
 
     images: Mapping[str, Array]
     told: Array
     goals: Array
     scenes: Array
+    authors: Array
 
     def rows(self, chosen: Array) -> "GoalFrames":
         """Some of them, by their numbers."""
         images = {name: array[chosen] for name, array in self.images.items()}
-        return GoalFrames(images, self.told[chosen], self.goals[chosen], self.scenes[chosen])
+        told, goals = self.told[chosen], self.goals[chosen]
+        return GoalFrames(images, told, goals, self.scenes[chosen], self.authors[chosen])
 
 
 def goal_frames(
@@ -53,30 +56,30 @@ def goal_frames(
     outcomes: Iterable[Step] = (),
     *,
     said_late_s: float = 0.0,
-    wanted: Callable[[Step], bool] = lambda step: True,
 ) -> GoalFrames:
     """Collect the frames of successful demonstrations, of wandering, of the run's `own` episodes,
     and of `outcomes`, whose reward is the frame's label, with the goal seen from the tool.
 
     The goal is where the tool was when success was meant, `said_late_s` before it was said: a
-    person may have let go or drawn back by then. Only `wanted` frames. Raises DataError if there are
-    none.
+    person may have let go or drawn back by then. Raises DataError if there are no frames.
     """
     known = [
-        (scene, step.observation, list(zip(_poses(step, spec), goal, strict=True)))
+        (scene, step, list(zip(_poses(step, spec), goal, strict=True)))
         for scene, episode, goals in _known_goals(steps, spec, own, outcomes, said_late_s)
         for step, goal in zip(episode, goals, strict=True)
-        if any(pose is not None for pose in goal) and wanted(step)
+        if any(pose is not None for pose in goal)
     ]
     if not known:
         raise DataError(
             "there is no successful demonstration to pretrain the encoder on; record some first"
         )
-    scenes, seen, ways = zip(*known, strict=True)
+    scenes, steps, ways = zip(*known, strict=True)
+    seen = [step.observation for step in steps]
     goals = [np.concatenate([_seen(*pair) for pair in way]) for way in ways]
     images = {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras}
     told = np.array([spec.told(each) for each in seen])
-    return GoalFrames(images, told, np.array(goals, np.float32), np.array(scenes))
+    authors = np.array([step.provenance for step in steps])
+    return GoalFrames(images, told, np.array(goals, np.float32), np.array(scenes), authors)
 
 
 def _seen(pose: Array, goal: Array | None) -> Array:

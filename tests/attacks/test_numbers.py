@@ -262,6 +262,8 @@ def test_a_wild_step_in_an_older_log_is_read_but_not_learnt_from(
     with caplog.at_level(logging.WARNING):
         training.load_demonstrations(Shown.of(usual))
         training.add(entries)
+    said = [record.message for record in caplog.records if "passed over" in record.message]
+    assert sum(int(each.split()[0]) for each in said) == 4
     assert "4 recorded steps are passed over: a step with reward" in caplog.text
     assert training.env_steps == sum(step.index > 0 for step in usual)  # they were made
     assert training.memory.replay.own_transitions == training.memory.replay.demo_transitions - 2 * 4

@@ -38,7 +38,7 @@ def env(request, address):
 
 
 def told_from_where_it_was_taken(episode):
-    """Whatever is held, its hand says where it was when it took hold, seen back from there."""
+    """`state/grasp` is the tool's way since its hand took hold, and zeros before."""
     taken = next(step for step in episode if step.observation["state/gripper"][2])
     for step in episode:
         held = step.observation["state/gripper"][2]

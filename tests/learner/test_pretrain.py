@@ -262,6 +262,7 @@ def test_what_a_policy_took_hold_of_teaches_only_if_it_kept_that_and_succeeded(
     own = [replace(step, provenance=author, success=success) for step in demo]
     frames = goal_frames(demo, spec, [EndedEpisode(own, success)])
     own_frames = frames.rows(np.flatnonzero(frames.scenes == 1))
+    assert own_frames.authors.tolist() == [author] * len(expected)
     assert own_frames.told[:, 0].astype(int).tolist() == list(expected)
     wanted = [geometry.pose_delta(poses[i], poses[goal]) for i, goal in expected.items()]
     np.testing.assert_allclose(own_frames.goals, np.reshape(wanted, (-1, 6)), atol=1e-5)
@@ -463,7 +464,7 @@ def test_an_arm_whose_goal_is_nearly_always_the_same_says_little_of_what_picture
             images.append(picture(geometry.IDENTITY, goal))
     known = GoalFrames(
         {"eye": np.array(images)}, np.zeros((len(goals), 0)), np.array(goals, np.float32),
-        np.repeat(np.arange(10), frames),
+        np.repeat(np.arange(10), frames), np.zeros(len(goals), int),
     )  # fmt: skip
     vision = GoalVision(("eye",), (32, 32), 16, goal_size=12)
     seen = sight(vision, known, PretrainConfig(epochs=60, batch_size=32), seed=0)
@@ -485,8 +486,9 @@ def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -
             x, y = (16 + turned + dot[:, axis, None, None] for axis in (0, 1))
             pictures[..., colour] = 255 * np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 18.0)
         return GoalFrames(
-            {"eye": pictures}, np.zeros((count, 0), np.float32), goals, np.arange(count) // 40
-        )
+            {"eye": pictures}, np.zeros((count, 0), np.float32), goals, np.arange(count) // 40,
+            np.zeros(count, int),
+        )  # fmt: skip
 
     seen, turned, errors = frames(400, 0), frames(80, 3), []
     for shift in (0, 4):
@@ -502,7 +504,9 @@ def test_pictures_of_near_goals_stay_where_they_are() -> None:
     goals = np.zeros((40, 6), np.float32)
     goals[:, 0] = np.where(far, 0.05, 0.03)
     pictures = {"eye": rng.integers(0, 256, (40, 32, 32, 3), np.uint8)}
-    frames = GoalFrames(pictures, np.zeros((40, 0), np.float32), goals, np.arange(40))
+    frames = GoalFrames(
+        pictures, np.zeros((40, 0), np.float32), goals, np.arange(40), np.zeros(40, int)
+    )
     config = PretrainConfig(shift=4, shift_beyond=0.04, brightness=0.0)
     shown = (
         augmented(frames, np.arange(40), config, rng, torch.device("cpu"))["eye"].float().numpy()
@@ -527,7 +531,7 @@ def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
     down = np.stack([goals[:, 4], -goals[:, 3], np.ones(count)], 1).astype(np.float32)
     pictures = {"eye": np.full((count, 32, 32, 3), 90, np.uint8)}
     for told in (down[:, :0], down):
-        frames = GoalFrames(pictures, told, goals, np.arange(count) // 40)
+        frames = GoalFrames(pictures, told, goals, np.arange(count) // 40, np.zeros(count, int))
         torch.manual_seed(0)
         names = [("projected_gravity", 3)] if told.size else []
         vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, told=names)
@@ -550,6 +554,7 @@ def told_as(
         np.array(told, np.float32),
         np.array(goals, np.float32),
         np.arange(400) * scenes // 400,
+        np.zeros(400, int),
     )
     torch.manual_seed(0)
     vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, told=[(name, 6)])

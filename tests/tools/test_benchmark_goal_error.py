@@ -31,7 +31,8 @@ def frames_of(seen: np.ndarray, goals: np.ndarray, scenes: np.ndarray) -> GoalFr
     images.reshape(len(seen), -1)[:, :4] = np.stack([numbers // 256, numbers % 256], -1).reshape(
         -1, 4
     )
-    return GoalFrames({"eye": images}, np.zeros((len(seen), 0), np.float32), goals, scenes)
+    told, authors = np.zeros((len(seen), 0), np.float32), np.zeros(len(seen), int)
+    return GoalFrames({"eye": images}, told, goals, scenes, authors)
 
 
 def test_the_bias_is_of_the_scene_and_the_scatter_of_the_frame() -> None:
