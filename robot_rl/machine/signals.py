@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 
+AGAIN_S = 1.0  # a KeyboardInterrupt that has ended nothing by then was swallowed
 _interrupts: list[int] = []  # of this process so far, while `remembered` lasts
 
 
@@ -62,9 +63,11 @@ class StopRequest:
         """While this lasts, also the first signal ends the block, with StoppedError: nothing in it
         needs an end.
 
-        So it does whatever an import makes of the signal: another error, or nothing at all.
+        So it does whatever an import makes of the signal: another error, or nothing at all, be it
+        in front of a wait for minutes. It is raised until the block has ended.
         """
         self._at_once = True
+        before = signal.signal(signal.SIGALRM, self._on_signal)
         try:
             if not self._asked:
                 yield
@@ -73,6 +76,8 @@ class StopRequest:
                 raise
         finally:
             self._at_once = False
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
         if self._asked:
             # numpy comes with it: not before a Ctrl-C is watched for
             from robot_rl.types import StoppedError
@@ -95,5 +100,7 @@ class StopRequest:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         again, self._asked = self._asked, True
+        if self._at_once:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
         if self._at_once or (again and number == signal.SIGINT):
             raise KeyboardInterrupt

@@ -63,6 +63,20 @@ def test_where_nothing_needs_an_end_no_import_loses_the_signal_either(becomes) -
                 raise becomes from None
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_is_swallowed_in_front_of_a_long_wait_ends_the_wait(number) -> None:
+    begun = time.monotonic()
+    with StopRequest() as stop, pytest.raises(StoppedError), stop.at_once():
+        for _ in range(2):  # swallowed is also the second time
+            with contextlib.suppress(KeyboardInterrupt):
+                if not stop.is_set():
+                    signal.raise_signal(number)
+                time.sleep(60.0)
+        time.sleep(60.0)
+    assert time.monotonic() - begun < 30.0
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
 def test_what_goes_wrong_before_a_stop_is_asked_for_is_told_as_it_is() -> None:
     with StopRequest() as stop, pytest.raises(ImportError), stop.at_once():
         raise ImportError("no such module")
