@@ -185,8 +185,7 @@ def pretrain(
     train, test = _split(frames.scenes, config.held_out)
     device = vision.goal_mean.device
     goals, told = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.told))
-    with torch.no_grad():
-        vision.scale_to(goals[train], told[train])
+    vision.scale_to(goals[train], told[train])
     weights = near_weights(goals, train)
     vision.set_dtype(convolution_dtype(device))
     vision.requires_grad_(True)

@@ -80,15 +80,27 @@ class GoalVision(Vision):
             self.register_buffer(f"{name}_std", torch.ones(size))
         self.cached_size = self.size = self.size + goal_size
 
+    @torch.no_grad()
     def scale_to(self, goals: Tensor, told: Tensor) -> None:
         """Take the scales of what is predicted from `goals (N, 6 per arm)`, nan where one is not
         known, and what was `told (N, T)` with them.
+
+        The first time a frame in which the goals spread little is gone by more, each by the inverse
+        of their variance: that much is known without a picture.
         """
+        fresh = bool((self.goal_std == 1.0).all())
         _scale_to(self.goal_mean, self.goal_std, goals)
-        for name, entries in self._frames.items():
+        last, others = self.head[-1], self.goal_std**-2
+        assert isinstance(last, nn.Linear)
+        weights = last.bias.split(len(self.goal_std))[2::2]
+        for (name, entries), weight in zip(self._frames.items(), weights, strict=True):
             arms = zip(told[:, entries].split(6, 1), goals.split(6, 1), strict=True)
             there = torch.cat([_said_there(tool, goal) for tool, goal in arms], 1)
-            _scale_to(*self._scale_of(name), there)
+            mean, std = self._scale_of(name)
+            _scale_to(mean, std, there)
+            if fresh:
+                weight.copy_(torch.log(std**-2 / others))
+            others = others + std**-2
 
     def _scale_of(self, name: str) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the goals that are said in a frame."""
@@ -104,17 +116,23 @@ class GoalVision(Vision):
         ):
             assert told is not None
             mean, std = self._scale_of(name)
-            arms = zip(told[:, entries].split(6, 1), (there * std + mean).split(6, 1), strict=True)
-            seen = torch.cat([seen_from(tool, pose) for tool, pose in arms], -1)
-            goal = torch.lerp(goal, seen, torch.sigmoid(weight))
+            tools, poses = told[:, entries].split(6, 1), (there * std + mean).split(6, 1)
+            seen = torch.cat([seen_from(*arm) for arm in zip(tools, poses, strict=True)], -1)
+            says = torch.cat([_says(tool).expand_as(tool) for tool in tools], -1)
+            goal = torch.lerp(goal, seen, torch.sigmoid(weight) * says)
         return torch.cat([features, goal], -1)
 
 
-def _said_there(tool: Tensor, goal: Tensor) -> Tensor:
-    """Goals `(N, 6)` in a frame in which the tool is; nan where it is in its origin: a hand that holds
-    nothing, which this frame says nothing of.
+def _says(tool: Tensor) -> Tensor:
+    """Whether a frame says anything, by where the tool `(..., 6)` is in it: not where it is in its
+    origin, as with a hand that holds nothing.
     """
-    return moved(tool, goal).where(tool.any(1, keepdim=True), torch.nan)
+    return tool.any(-1, keepdim=True)
+
+
+def _said_there(tool: Tensor, goal: Tensor) -> Tensor:
+    """Goals `(N, 6)` in a frame in which the tool is, nan where that says nothing."""
+    return moved(tool, goal).where(_says(tool), torch.nan)
 
 
 def _scale_to(mean: Tensor, std: Tensor, samples: Tensor) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from robot_rl import geometry
 from robot_rl.networks import poses as learnt
-from robot_rl.networks.goal import GoalFilter
+from robot_rl.networks.goal import GoalFilter, GoalVision
 
 GOAL = np.array([0.01, -0.02, 0.05, 0.02, -0.03, 0.1])
 RNG = np.random.default_rng(0)
@@ -100,3 +100,49 @@ def test_poses_that_are_learnt_through_are_those_of_geometry():
     seen.sum().backward()
     assert other.grad is not None
     assert torch.isfinite(other.grad).all()
+
+
+def sees_nothing(frame):
+    """An encoder whose head says the same of every picture, and has not learnt which frame to go by."""
+    torch.manual_seed(0)
+    vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, told=[(f"state/{frame}", 6)])
+    for parameter in vision.head[-1].parameters():
+        torch.nn.init.zeros_(parameter)
+    return vision
+
+
+def said(vision, tools):
+    """Where the goal is from tools at `tools (N, 6)` in the other frame."""
+    pictures = torch.zeros(len(tools), 32, 32, 3, dtype=torch.uint8)
+    with torch.no_grad():
+        return vision({"eye": pictures}, tools)[:, -6:].numpy()
+
+
+def test_where_goals_spread_little_in_a_frame_it_is_gone_by_from_the_start():
+    vision = sees_nothing("place")
+    tools = torch.from_numpy(path(500)).float()
+    # along x the goals spread little there, along y they are at the same place from every tool
+    seen = [seen_from(tool, [RNG.normal(scale=1e-3), 0.1, 0.0, 0.0, 0.0, 0.0]) for tool in tools]
+    goals = torch.from_numpy(np.array(seen)).float()
+    goals[:, 1] = 0.05 + 1e-3 * torch.randn(500)
+    vision.scale_to(goals, tools)
+    true = goals.numpy()
+    errors = np.abs(said(vision, tools) - true)
+    assert np.median(errors[:, 0]) < 0.3 * np.median(np.abs(true[:, 0] - true[:, 0].mean()))
+    assert np.median(errors[:, 1]) < 2e-3
+    # what has been learnt since is not undone
+    learnt_since = vision.head[-1].bias.detach().fill_(3.0).clone()
+    vision.scale_to(goals, tools)
+    torch.testing.assert_close(vision.head[-1].bias.detach(), learnt_since)
+
+
+def test_a_hand_that_holds_nothing_says_nothing_of_where_it_took_hold():
+    vision = sees_nothing("grasp")
+    tools = torch.from_numpy(path(100)).float()
+    tools[50:] = 0.0
+    goals = torch.full((100, 6), 0.03) + 0.01 * torch.randn(100, 6)
+    vision.scale_to(goals, tools)
+    vision.head[-1].bias.detach()[-6:] = 20.0  # it has learnt to go by nothing else
+    seen = said(vision, tools)
+    np.testing.assert_allclose(seen[50:], goals.mean(0).expand(50, 6), rtol=1e-5)
+    assert np.abs(seen[:50] - goals.mean(0).numpy()).max() > 0.005
