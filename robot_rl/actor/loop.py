@@ -151,7 +151,7 @@ class Actor:
         self._step = learner["steps_done"]
         self._episode = learner["episodes_done"]
         self._policy = fetch_policy(self._calls)
-        self._player = SearchingPolicy(self._policy, self._config.search, task.rate_hz)
+        self._player = SearchingPolicy(self._policy, self._config.search, task)
         self._seen: Observation = {}
         self._weights = WeightsSubscriber(
             self._settings.weights_address, self._policy.changing_layout

@@ -1,21 +1,24 @@
-"""A policy that stands still searches: it goes a short way in a direction drawn at random, and tries
-again from there.
+"""A policy that stands still searches: it goes a short way, by turns to where it sees the goal and in
+a direction drawn at random, and tries again from there.
 
-In contact standing still is how policies fail: what they see is a little off, the part is pressed
+Standing still is how policies fail. In contact what they see is a little off, the part is pressed
 where it does not go in, and the policy is content. What it does from elsewhere is not the same, and
-on its way it feels what it does not see. AutoSERL draws back and replays a demonstration there
-instead, in training alone. Figures: docs/algorithms.md.
+on its way it feels what it does not see. In the air it hangs in front of what it sees, at a place
+that nobody has shown, and comes back there from all around: so it is led on. AutoSERL draws back and
+replays a demonstration there instead, in training alone. Figures: docs/algorithms.md.
 """
 
 import numpy as np
 
+from robot_rl.config import Task
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.types import Array, ConfigError, Observation
 
-STILL_S = 1.5  # no step of a demonstration rests for so long; fingers close in 0.7 s
-STILL_M, STILL_RAD = 1e-3, 0.02
-"""Who keeps within these on each axis stands still."""
-WAY_S = 0.4
+STILL_S = 2.0  # demonstrations rest for so long in 11 of 7,980 steps; fingers close in 0.7 s
+STILL_M, STILL_RAD = 3e-3, 0.1
+"""Who keeps within these on each axis stands still, or wobbles on the spot."""
+WAY_S, LEAD_S = 0.4, 2.0
+"""For so long it goes somewhere, and at most to its goal."""
 
 
 class Search:
@@ -24,7 +27,7 @@ class Search:
     ```
     search = Search(spec, reach=0.5, rate_hz=10.0)
     search.begin_episode(seed)
-    action = search.act(observation, policy.act(observation))
+    action = search.act(observation, policy.act(observation), goal)
     ```
     `reach`: the length of each step of the search, as a share of the action's range; 0: none. An
     action is never larger for it than the policy's own may be, and a hand's choice stays the
@@ -39,7 +42,9 @@ class Search:
                 " pose of its tool"
             )
         self._spec, self._reach = spec, reach
-        self._still, self._way = (max(1, round(s * rate_hz)) for s in (STILL_S, WAY_S))
+        self._still, self._way, self._lead = (
+            max(1, round(s * rate_hz)) for s in (STILL_S, WAY_S, LEAD_S)
+        )
         self.begin_episode(0)
 
     def begin_episode(self, seed: int) -> None:
@@ -47,23 +52,37 @@ class Search:
         self._generator = np.random.default_rng((seed, self._still))
         self._past: list[Array] = []
         self._direction = np.zeros(len(self._spec.actions.continuous))
-        self._left = 0
+        self._leads, self._left = False, 0  # to the goal; so many steps
 
-    def act(self, observation: Observation, action: Array) -> Array:
-        """The policy's `action (A,)`, or a step of the search."""
+    def act(self, observation: Observation, action: Array, goal: Array | None = None) -> Array:
+        """The policy's `action (A,)`, or a step of the search. `goal (A,)`: the action that would
+        bring the tools where the policy sees their goal, were it not too large; None if it sees none.
+        """
         if not self._reach:
             return action
         self._past = [*self._past, self._spec.tools(observation).copy()][-self._still :]
+        numbers = list(self._spec.actions.continuous)
+        left = None if goal is None else goal[numbers]
         if not self._left and self._stands_still():
-            numbers = self._generator.standard_normal(self._direction.shape)
-            self._direction = self._reach * numbers / np.linalg.norm(numbers)
-            self._left, self._past = self._way, []
+            self._past = []
+            self._leads = not (self._leads or left is None or self._reaches(left))
+            self._left = self._lead if self._leads else self._way
+            self._direction = self._generator.standard_normal(len(numbers))
+            self._direction *= self._reach / np.linalg.norm(self._direction)
         if not self._left:
             return action
         self._left -= 1
+        way = self._direction
+        if self._leads and left is not None:
+            way = left
+            if self._reaches(left):
+                self._left = 0
         searched = action.copy()
-        searched[list(self._spec.actions.continuous)] = self._direction
+        searched[numbers] = way * (self._reach / max(self._reach, float(np.linalg.norm(way))))
         return searched
+
+    def _reaches(self, way: Array) -> bool:
+        return float(np.linalg.norm(way)) <= self._reach
 
     def _stands_still(self) -> bool:
         if len(self._past) < self._still:
@@ -73,11 +92,12 @@ class Search:
 
 
 class SearchingPolicy:
-    """A policy as it acts, sampled or greedily, with its search."""
+    """A policy as it acts in a task, sampled or greedily, with its search."""
 
-    def __init__(self, policy: LivePolicy, reach: float, rate_hz: float, *, greedy: bool = False):
+    def __init__(self, policy: LivePolicy, reach: float, task: Task, *, greedy: bool = False):
         self._policy, self._greedy = policy, greedy
-        self._search = Search(policy.spec, reach, rate_hz)
+        self._search = Search(policy.spec, reach, task.rate_hz)
+        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
 
     def begin_episode(self, seed: int) -> None:
         """Forget the last episode; policy and search draw anew."""
@@ -86,4 +106,7 @@ class SearchingPolicy:
 
     def act(self, observation: Observation) -> Array:
         """The action `(A,)`."""
-        return self._search.act(observation, self._policy.act(observation, greedy=self._greedy))
+        action = self._policy.act(observation, greedy=self._greedy)
+        seen = self._policy.goal
+        goal = None if seen is None else self._policy.spec.actions.pick(seen / self._scale)
+        return self._search.act(observation, action, goal)

@@ -169,8 +169,8 @@ def _evaluate(
 
 def player_of(folder: RunFolder, policy: LivePolicy, *, greedy: bool) -> SearchingPolicy:
     """The policy of a run as it plays by itself: it searches as it did in the training."""
-    reach, rate_hz = actor_config(folder).search, folder.load_task().rate_hz
-    return SearchingPolicy(policy, reach, rate_hz, greedy=greedy)
+    reach, task = actor_config(folder).search, folder.load_task()
+    return SearchingPolicy(policy, reach, task, greedy=greedy)
 
 
 def _progress(

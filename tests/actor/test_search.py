@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from robot_rl.actor.loop import ActorConfig
-from robot_rl.actor.search import STILL_S, WAY_S, Search
+from robot_rl.actor.search import LEAD_S, STILL_M, STILL_RAD, STILL_S, WAY_S, Search
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import ActionSpec, ConfigError, SpaceSpec
 
 RATE_HZ, REACH = 10.0, 0.5
-STILL, WAY = round(STILL_S * RATE_HZ), round(WAY_S * RATE_HZ)
+STILL, WAY, LEAD = (round(s * RATE_HZ) for s in (STILL_S, WAY_S, LEAD_S))
 ACTIONS = ActionSpec(("x", "y", "z", "rz", "gripper"), discrete=(4,))
 SPEC = PolicySpec.from_space(
     SpaceSpec({"state/tcp_pose": ((6,), "float32")}, actions=ACTIONS), "none"
@@ -32,11 +32,11 @@ def standing(made: Search, steps: int) -> np.ndarray:
     return np.array([made.act(at(0.0), PRESSES) for _ in range(steps)])
 
 
-@pytest.mark.parametrize("step", [at(0.0015), at(0.0, 0.03)])
+@pytest.mark.parametrize("step", [at(1.5 * STILL_M), at(0.0, 1.5 * STILL_RAD)])
 def test_who_gets_on_or_turns_is_left_alone(step) -> None:
     made, pace = search(), step["state/tcp_pose"] - at(0.0)["state/tcp_pose"]
     for i in range(5 * STILL):
-        # a millimetre and a half, or two degrees, in all of the time that is looked at
+        # half as far again as one who stands still, in all of the time that is looked at
         seen = {"state/tcp_pose": at(0.0)["state/tcp_pose"] + pace * i / (STILL - 1)}
         assert made.act(seen, PRESSES) is PRESSES
 
@@ -53,6 +53,33 @@ def test_who_stands_still_goes_a_short_way_somewhere_and_tries_again() -> None:
     second = searched[WAY:]
     assert len(second) and second[0] >= first[-1] + STILL - WAY
     assert not np.allclose(ways[0], ways[-1])
+
+
+def test_it_is_led_to_the_goal_that_it_sees_and_elsewhere_by_turns() -> None:
+    made, goal = search(), np.array([0.0, -3.0, 4.0, 0.0, 0.0], np.float32)
+    acted = np.array([made.act(at(0.0), PRESSES, goal) for _ in range(5 * (STILL + LEAD))])
+    searched = acted[(acted != PRESSES).any(1)][:, :4]
+    assert len(searched) > 2 * (LEAD + WAY)
+    assert (acted[:, 4] == 1.0).all()
+    for turn in range(2):
+        led, drawn = np.split(searched[turn * (LEAD + WAY) :][: LEAD + WAY], [LEAD])
+        assert np.allclose(led, REACH * goal[:4] / 5.0)
+        assert np.allclose(np.linalg.norm(drawn, axis=1), REACH)
+        assert (drawn == drawn[0]).all() and not np.allclose(drawn[0], led[0])
+
+
+def test_it_is_led_no_further_than_to_the_goal_and_not_where_it_is_there() -> None:
+    made, x, ways = search(), 0.0, []
+    for _ in range(2 * (STILL + WAY)):
+        goal = np.array([1.2 - x, 0.0, 0.0, 0.0, 0.0], np.float32)
+        acted = made.act(at(0.0), PRESSES, goal)
+        if acted is not PRESSES:
+            ways.append(acted[:4])
+            x += float(acted[0])
+    assert np.allclose(np.array(ways)[:3, 0], [REACH, REACH, 1.2 - 2 * REACH])
+    # it is there: the policy goes on, and is then sent elsewhere
+    assert len(ways) == 3 + WAY
+    assert np.allclose(np.linalg.norm(ways[3:], axis=1), REACH)
 
 
 def test_the_hand_does_what_the_policy_says_and_no_action_is_larger_than_it_may_be() -> None:
@@ -80,6 +107,29 @@ def test_a_reach_is_a_share() -> None:
     for reach in (-0.1, 1.1, float("nan")):
         with pytest.raises(ConfigError, match="search must be between 0 and 1"):
             ActorConfig(search=reach)
+
+
+def test_who_hangs_before_the_goal_gets_there() -> None:
+    """A policy in the air that goes where it sees the goal, but rests 10 mm before it, and comes back
+    there from as far as it searches.
+    """
+
+    def gets_there(sees: bool, seed: int) -> bool:
+        made, left = search(seed), np.array([0.0, 0.0, 0.03])
+        for _ in range(60):
+            towards = left - [0.0, 0.0, 0.01 if np.linalg.norm(left) > 0.004 else 0.0]
+            aim = np.clip(towards / 0.008, -0.2, 0.2)
+            pose = np.array([*-left, 0.0, 0.0, 0.0], np.float32)
+            goal = np.array([*left / 0.008, 0.0, 0.0], np.float32)
+            policy = np.array([*aim, 0.0, 0.0], np.float32)
+            acted = made.act({"state/tcp_pose": pose}, policy, goal if sees else None)
+            left = left - 0.008 * acted[:3]
+            if np.linalg.norm(left) < 0.0015:
+                return True
+        return False
+
+    found = {sees: sum(gets_there(sees, seed) for seed in range(20)) for sees in (False, True)}
+    assert found[False] < 5 and found[True] == 20, found
 
 
 def test_a_hole_that_is_seen_a_little_aside_is_found() -> None:
