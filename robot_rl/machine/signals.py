@@ -67,7 +67,6 @@ class StopRequest:
         in front of a wait for minutes. It is raised until the block has ended.
         """
         self._at_once = True
-        before = signal.signal(signal.SIGALRM, self._on_signal)
         try:
             if not self._asked:
                 yield
@@ -77,7 +76,6 @@ class StopRequest:
         finally:
             self._at_once = False
             signal.setitimer(signal.ITIMER_REAL, 0.0)
-            signal.signal(signal.SIGALRM, before)
         if self._asked:
             # numpy comes with it: not before a Ctrl-C is watched for
             from robot_rl.types import StoppedError
@@ -85,7 +83,7 @@ class StopRequest:
             raise StoppedError("stopped")
 
     def __enter__(self) -> "StopRequest":
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             self._before[number] = signal.signal(number, self._on_signal)
         return self
 

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -75,6 +76,19 @@ def test_a_signal_that_is_swallowed_in_front_of_a_long_wait_ends_the_wait(number
         time.sleep(60.0)
     assert time.monotonic() - begun < 30.0
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_in_a_thread_a_request_that_somebody_else_hears_for_may_end_a_block_at_once_too() -> None:
+    stop, came = StopRequest(), list[bool]()
+
+    def waits() -> None:
+        with stop.at_once():
+            came.append(True)
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    thread.join(10.0)
+    assert came == [True] and not stop.is_set()
 
 
 def test_what_goes_wrong_before_a_stop_is_asked_for_is_told_as_it_is() -> None:
