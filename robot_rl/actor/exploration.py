@@ -33,7 +33,7 @@ class Explorer(ABC):
         self._rng = rng
         self._low, self._high = np.array(limits.workspace_low), np.array(limits.workspace_high)
         self._freed = np.isin(AXES, task.axes).astype(float)
-        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+        self._scale = task.action_scale
         self._start = self._waypoint = self._target = geometry.IDENTITY
 
     def begin_episode(self, arm: ArmState) -> None:

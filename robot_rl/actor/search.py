@@ -52,7 +52,8 @@ class Search:
         self._generator = np.random.default_rng((seed, self._still))
         self._past: list[Array] = []
         self._direction = np.zeros(len(self._spec.actions.continuous))
-        self._leads, self._left = False, 0  # to the goal; so many steps
+        self._leads = False  # to the goal, in this search or the last one
+        self._steps = 0  # of it, still to go
 
     def act(self, observation: Observation, action: Array, goal: Array | None = None) -> Array:
         """The policy's `action (A,)`, or a step of the search. `goal (A,)`: the action that would
@@ -62,21 +63,21 @@ class Search:
             return action
         self._past = [*self._past, self._spec.tools(observation).copy()][-self._still :]
         numbers = list(self._spec.actions.continuous)
-        left = None if goal is None else goal[numbers]
-        if not self._left and self._stands_still():
+        ahead = None if goal is None else goal[numbers]
+        if not self._steps and self._stands_still():
             self._past = []
-            self._leads = not (self._leads or left is None or self._reaches(left))
-            self._left = self._lead if self._leads else self._way
+            self._leads = not (self._leads or ahead is None or self._reaches(ahead))
+            self._steps = self._lead if self._leads else self._way
             self._direction = self._generator.standard_normal(len(numbers))
             self._direction *= self._reach / np.linalg.norm(self._direction)
-        if not self._left:
+        if not self._steps:
             return action
-        self._left -= 1
+        self._steps -= 1
         way = self._direction
-        if self._leads and left is not None:
-            way = left
-            if self._reaches(left):
-                self._left = 0
+        if self._leads and ahead is not None:
+            way = ahead
+            if self._reaches(ahead):
+                self._steps = 0
         searched = action.copy()
         searched[numbers] = way * (self._reach / max(self._reach, float(np.linalg.norm(way))))
         return searched
@@ -97,7 +98,7 @@ class SearchingPolicy:
     def __init__(self, policy: LivePolicy, reach: float, task: Task, *, greedy: bool = False):
         self._policy, self._greedy = policy, greedy
         self._search = Search(policy.spec, reach, task.rate_hz)
-        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+        self._scale = task.action_scale
 
     def begin_episode(self, seed: int) -> None:
         """Forget the last episode; policy and search draw anew."""

@@ -87,7 +87,7 @@ class RobotEnv(gymnasium.Env):
         )
         self.period_s = 1.0 / task.rate_hz
         self.metadata = self.metadata | {"render_fps": task.rate_hz}
-        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+        self._scale = task.action_scale
         self.arms = [connect_arm(task, arm) for arm in hardware.arms]
         simulated = self.arms[0].info.simulated
         self.world = WorldClient(hardware.arms[0].address) if simulated else None

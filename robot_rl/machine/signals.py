@@ -46,8 +46,9 @@ class StopRequest:
     """Set by the first SIGINT or SIGTERM while the `with` block lasts; a second SIGINT raises
     KeyboardInterrupt.
 
-    A Ctrl-C that was lost on the way here counts as the first. A plain flag: a handler may be
-    interrupted by the next signal, and would wait for its own lock for ever.
+    Meanwhile SIGALRM is its own (`at_once`). A Ctrl-C that was lost on the way here counts as the
+    first. A plain flag: a handler may be interrupted by the next signal, and would wait for its own
+    lock for ever.
     """
 
     def __init__(self) -> None:

@@ -231,7 +231,7 @@ class Guide(interfaces.Teleop):
         if f"state/{PLACE}" in at_goal:
             start = np.array(task.start[0].pose_base_tool)
             self._fixed = geometry.pose_move(start, at_goal[f"state/{PLACE}"].astype(np.float64))
-        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+        self._scale = task.action_scale
         self.is_over = False
         self._alone = 0  # successes in a row without any help
         self._aside = np.zeros(3)  # of the way, where it went in the last times

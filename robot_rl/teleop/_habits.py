@@ -77,7 +77,7 @@ class SeeingOperator(interfaces.Teleop):
             )
         self._world, self._mode, self._habits = world, given.mode, habits
         self._rng = np.random.default_rng(given.seed)
-        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+        self._scale = task.action_scale
         self._watch = Watch(habits)
         self._pace = 1.0
         self._steps_left = self._done_steps = 0

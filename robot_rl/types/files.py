@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from robot_rl.types.actions import AXES
-from robot_rl.types.arm import ArmLimits, Compliance, Load
+from robot_rl.types.arm import ArmLimits, Array, Compliance, Load
 from robot_rl.types.data import Use
 
 DEFAULT_HARDWARE = "sim_panda"
@@ -287,6 +289,13 @@ class Task:
     def hardware(self) -> str:
         """The hardware file that it is done on where no other is named."""
         return str(self.defaults.get("hardware", DEFAULT_HARDWARE))
+
+    @property
+    def action_scale(self) -> Array:
+        """How far an action of 1 moves a target along, and turns it about, each axis of its own frame
+        `(6,)` [m, rad].
+        """
+        return np.repeat([self.action_translation, self.action_rotation], 3)
 
     def gripper(self, arm: int) -> GripperUse:
         """What it does with the gripper of the arm of this number."""
