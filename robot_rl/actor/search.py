@@ -4,8 +4,9 @@ a direction drawn at random, and tries again from there.
 Standing still is how policies fail. In contact what they see is a little off, the part is pressed
 where it does not go in, and the policy is content. What it does from elsewhere is not the same, and
 on its way it feels what it does not see. In the air it hangs in front of what it sees, at a place
-that nobody has shown, and comes back there from all around: so it is led on. AutoSERL draws back and
-replays a demonstration there instead, in training alone. Figures: docs/algorithms.md.
+that nobody has shown, and comes back there from all around: so it is led on, as long as that brings it
+anywhere. AutoSERL draws back and replays a demonstration there instead, in training alone. Figures:
+docs/algorithms.md.
 """
 
 import numpy as np
@@ -19,6 +20,8 @@ STILL_M, STILL_RAD = 3e-3, 0.1
 """Who keeps within these on each axis stands still, or wobbles on the spot."""
 WAY_S, LEAD_S = 0.4, 2.0
 """For so long it goes somewhere, and at most to its goal."""
+STUCK_S, STUCK_M, STUCK_RAD = 0.4, 1e-3, 0.02
+"""Who is led, and keeps within these for so long, does not get there: it is pressed against something."""
 
 
 class Search:
@@ -42,8 +45,8 @@ class Search:
                 " pose of its tool"
             )
         self._spec, self._reach = spec, reach
-        self._still, self._way, self._lead = (
-            max(1, round(s * rate_hz)) for s in (STILL_S, WAY_S, LEAD_S)
+        self._still, self._way, self._lead, self._stuck = (
+            max(1, round(s * rate_hz)) for s in (STILL_S, WAY_S, LEAD_S, STUCK_S)
         )
         self.begin_episode(0)
 
@@ -64,7 +67,7 @@ class Search:
         self._past = [*self._past, self._spec.tools(observation).copy()][-self._still :]
         numbers = list(self._spec.actions.continuous)
         ahead = None if goal is None else goal[numbers]
-        if not self._steps and self._stands_still():
+        if self._is_stuck() if self._steps else self._stands_still():
             self._past = []
             self._leads = not (self._leads or ahead is None or self._reaches(ahead))
             self._steps = self._lead if self._leads else self._way
@@ -86,10 +89,16 @@ class Search:
         return float(np.linalg.norm(way)) <= self._reach
 
     def _stands_still(self) -> bool:
-        if len(self._past) < self._still:
+        return self._kept_within(STILL_M, STILL_RAD, self._still)
+
+    def _is_stuck(self) -> bool:
+        return self._leads and self._kept_within(STUCK_M, STUCK_RAD, self._stuck)
+
+    def _kept_within(self, most_m: float, most_rad: float, steps: int) -> bool:
+        if len(self._past) < steps:
             return False
-        moved = np.abs(np.stack(self._past) - self._past[-1]).max((0, 1))
-        return bool(moved[:3].max() < STILL_M and moved[3:].max() < STILL_RAD)
+        moved = np.abs(np.stack(self._past[-steps:]) - self._past[-1]).max((0, 1))
+        return bool(moved[:3].max() < most_m and moved[3:].max() < most_rad)
 
 
 class SearchingPolicy:

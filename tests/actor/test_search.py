@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 
 from robot_rl.actor.loop import ActorConfig
-from robot_rl.actor.search import LEAD_S, STILL_M, STILL_RAD, STILL_S, WAY_S, Search
+from robot_rl.actor.search import (
+    LEAD_S,
+    STILL_M,
+    STILL_RAD,
+    STILL_S,
+    STUCK_S,
+    WAY_S,
+    Search,
+)
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import ActionSpec, ConfigError, SpaceSpec
 
 RATE_HZ, REACH = 10.0, 0.5
-STILL, WAY, LEAD = (round(s * RATE_HZ) for s in (STILL_S, WAY_S, LEAD_S))
+STILL, WAY, LEAD, STUCK = (round(s * RATE_HZ) for s in (STILL_S, WAY_S, LEAD_S, STUCK_S))
 ACTIONS = ActionSpec(("x", "y", "z", "rz", "gripper"), discrete=(4,))
 SPEC = PolicySpec.from_space(
     SpaceSpec({"state/tcp_pose": ((6,), "float32")}, actions=ACTIONS), "none"
@@ -57,7 +65,11 @@ def test_who_stands_still_goes_a_short_way_somewhere_and_tries_again() -> None:
 
 def test_it_is_led_to_the_goal_that_it_sees_and_elsewhere_by_turns() -> None:
     made, goal = search(), np.array([0.0, -3.0, 4.0, 0.0, 0.0], np.float32)
-    acted = np.array([made.act(at(0.0), PRESSES, goal) for _ in range(5 * (STILL + LEAD))])
+    acts, x = [], 0.0
+    for _ in range(5 * (STILL + LEAD)):
+        acts.append(made.act(at(x), PRESSES, goal))
+        x += 0.5 * STILL_M * (acts[-1] is not PRESSES)
+    acted = np.array(acts)
     searched = acted[(acted != PRESSES).any(1)][:, :4]
     assert len(searched) > 2 * (LEAD + WAY)
     assert (acted[:, 4] == 1.0).all()
@@ -66,6 +78,17 @@ def test_it_is_led_to_the_goal_that_it_sees_and_elsewhere_by_turns() -> None:
         assert np.allclose(led, REACH * goal[:4] / 5.0)
         assert np.allclose(np.linalg.norm(drawn, axis=1), REACH)
         assert (drawn == drawn[0]).all() and not np.allclose(drawn[0], led[0])
+
+
+def test_who_does_not_get_on_where_it_is_led_is_sent_elsewhere_at_once() -> None:
+    """Pressed on a rim, its goal below: 2 s of pressing more would be a fifth of an episode."""
+    goal = np.array([0.0, 0.0, 4.0, 0.0, 0.0], np.float32)
+    made = search()
+    acted = np.array([made.act(at(0.0), PRESSES, goal) for _ in range(STILL + STUCK + WAY)])
+    led, drawn = np.split(acted[STILL - 1 : STILL + STUCK - 1 + WAY, :4], [STUCK])
+    assert STUCK < LEAD and np.allclose(led, REACH * goal[:4] / 4.0)
+    assert np.allclose(np.linalg.norm(drawn, axis=1), REACH)
+    assert (drawn == drawn[0]).all() and not np.allclose(drawn[0], led[0])
 
 
 def test_it_is_led_no_further_than_to_the_goal_and_not_where_it_is_there() -> None:
