@@ -67,7 +67,8 @@ class Search:
         self._past = [*self._past, self._spec.tools(observation).copy()][-self._still :]
         numbers = list(self._spec.actions.continuous)
         ahead = None if goal is None else goal[numbers]
-        if self._is_stuck() if self._steps else self._stands_still():
+        begins = self._is_stuck() if self._steps else self._stands_still()
+        if begins:
             self._past = []
             self._leads = not (self._leads or ahead is None or self._reaches(ahead))
             self._steps = self._lead if self._leads else self._way
