@@ -31,6 +31,8 @@ ENOUGH = 10
 """Episodes: fewer say nothing about a share of them."""
 HALF_SHOWN = 0.5
 """Of the attempts to demonstrate: with fewer successes it is not the policy that fails."""
+ASTRAY_MM = 30.0
+"""Where the goal is within 15 mm, in one scene or a few. One that is to be renewed may say 15 and learn."""
 TWICE, ASIDE = 2.0, 0.2
 """A promise is too large where it is more than this times what came, and so much more of a success."""
 OVER = 0.1
@@ -53,7 +55,7 @@ MADE_UP = (
 )
 RESCUED = (
     "who is always rescued finds it well to be stuck: correct shortly, and do not carry it home each"
-    " time, docs/teaching.md; let it search, --actor.search 0.5; or as where episodes begin"
+    " time, docs/teaching.md; let it search (--actor.search); or as where episodes begin"
 )
 
 
@@ -153,9 +155,10 @@ def _sight(run: Run) -> Iterator[Finding]:
         )  # fmt: skip
     if "near_position_mm" in (error := run.seen["pretraining"]):
         off = number(error, "near_position_mm")
-        yield fine(
-            "sight", "the goal, near it", f"{off:.1f} mm off in scenes that it has not learnt from",
-            "if that is more than the task has room: more demonstrations, docs/sight.md",
+        yield judged(
+            "sight", "the goal, near it", off <= ASTRAY_MM,
+            f"{off:.1f} mm off in scenes that it has not learnt from",
+            "it takes near for far: more demonstrations, more wandering about the goal, docs/sight.md",
         )  # fmt: skip
 
 

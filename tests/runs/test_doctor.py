@@ -92,6 +92,8 @@ def test_a_single_line_is_no_illness(folder: RunFolder) -> None:
 
 SICK_LINES: dict[tuple[str, str], dict[str, Any]] = {
     ("shown", "learnt from"): {"demo_transitions": 0},
+    # a run of usb_insert has said so of an encoder, and nobody heard of it
+    ("sight", "the goal, near it"): {"pretraining": {"near_position_mm": 170.7}},
     ("updates", "made"): {"forgiven_updates": 5_000},
     ("critics", "figures"): {"critic_loss": None},
     ("critics", "value"): {"q": 1.3},
