@@ -15,8 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robot_rl.config.run_folder import DEMO_COUNTS, RunFolder
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner import checkpoint
+from robot_rl.learner.answers import answering
 from robot_rl.learner.checkpoint import what_is_left
 from robot_rl.learner.intake import Entry, Intake, counted_of
 from robot_rl.learner.options import LearnerConfig
@@ -27,14 +28,10 @@ from robot_rl.learner.reports import Reports
 from robot_rl.learner.shown import Shown
 from robot_rl.learner.tally import Tally, tail_start
 from robot_rl.learner.training import Training
-from robot_rl.links.calls import CallServer
-from robot_rl.links.judges import answerer, taker
-from robot_rl.links.upload import REQUEST_BYTES, Inbox
 from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
-from robot_rl.stream.compatibility import Hello, check
 from robot_rl.stream.episodes import newest_episodes, said_late_s
-from robot_rl.types import Array, DivergedError, Step, StoppedError
+from robot_rl.types import DivergedError, Step, StoppedError
 
 log = logging.getLogger(__name__)
 
@@ -76,10 +73,9 @@ class Learner:
         self._config: LearnerConfig = folder.read("learner", LearnerConfig)
         self._space = folder.spaces()
         begun = time.monotonic()
-        task, hardware = folder.load_task(), folder.load_hardware()
-        settings = self._settings
+        settings, late_s = self._settings, said_late_s(folder.load_task())
         self.training = Training(
-            self._space, self._config, settings.seed, settings.steps, said_late_s=said_late_s(task)
+            self._space, self._config, settings.seed, settings.steps, said_late_s=late_s
         )
         self._restored = checkpoint.load_newest(folder.checkpoints)
         self._learnt = None if self._restored else checkpoint.load_learnt(folder)
@@ -88,16 +84,7 @@ class Learner:
         self._relabelling = Relabelling(folder)
         self._publishing = Publishing(settings.weights_address, self.training)
         self._reports = Reports(folder, self._config, begun)
-        self._calls = CallServer(settings.calls_address, REQUEST_BYTES)
-        self._calls.register("hello", self._answer_hello)
-        self._calls.register("policy", self._publishing.answer)
-        self._calls.register(
-            "run", lambda *_: {"name": folder.path.name, "sections": folder.sections}
-        )
-        self._calls.register("judge", answerer(folder.judge))
-        self._calls.register("take_judge", taker(folder.judge, folder.outcomes_log))
-        self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
-        self._ours = Hello.of("learner", task, hardware, self._space, settings.id)
+        self._calls = answering(folder, self._space, self._publishing, self._stands)
         self._checkpointed = 0
 
     def prepare(self) -> bool:
@@ -354,6 +341,17 @@ class Learner:
         self._reports.tell_phase("refitting", *self._relabelling.progress)
         self._receive(LOOK_AGAIN_S)
 
+    def _stands(self) -> dict[str, Any]:
+        """Where the run stands, which an actor goes on from."""
+        has_demos = self._folder.demos_file.exists()
+        return {
+            "has_demos": has_demos,
+            "online_steps": self._total_steps if has_demos else None,
+            "steps_done": self._steps_here(),
+            "episodes_done": self._intake.tally.next_episode,
+            "log_ends": self._intake.log_ends,
+        }
+
     @cached_property
     def _total_steps(self) -> int:
         """Own steps of the whole run."""
@@ -388,26 +386,6 @@ class Learner:
             self._folder.checkpoints, self.training.env_steps, done, self._config.keep_checkpoints
         )
         self._checkpointed = self.training.env_steps
-
-    def _answer_hello(self, body: dict[str, Any], _: dict[str, Array]) -> dict[str, Any]:
-        """A peer that does not fit is refused; an actor learns where the run stands."""
-        check(self._ours, body)
-        has_demos = self._folder.demos_file.exists()
-        run = {
-            "has_demos": has_demos,
-            "online_steps": self._total_steps if has_demos else None,
-            "steps_done": self._steps_here(),
-            "episodes_done": self._intake.tally.next_episode,
-            "log_ends": self._intake.log_ends,
-        }
-        return asdict(self._ours) | run
-
-    def _take_demos(self, facts: dict[str, Any]) -> None:
-        """The demonstrations of an actor on another machine are here, `facts` counts them as
-        `demos.json` does.
-        """
-        counts = {name: int(facts[name]) for name in DEMO_COUNTS}
-        self._folder.write_demos(counts)
 
     def close(self) -> None:
         """Let go of log and links."""
