@@ -58,10 +58,10 @@ def cases() -> Iterator[Case]:
     state, pixels = (
         SpaceSpec.unnamed(observations, 6) for observations in (STATE, {**STATE, **IMAGES})
     )
-    yield Case("state", state, LearnerConfig())
-    yield Case("state, 10 critics", state, LearnerConfig(agent=rlpd.Config(critics=10)))
-    yield Case("goal", pixels, LearnerConfig(encoder="goal"))
-    yield Case("end_to_end", pixels, LearnerConfig(encoder="end_to_end"))
+    yield Case("state", state, LearnerConfig("rlpd"))
+    yield Case("state, 10 critics", state, LearnerConfig("rlpd", rlpd.Config(critics=10)))
+    yield Case("goal", pixels, LearnerConfig("rlpd", encoder="goal"))
+    yield Case("end_to_end", pixels, LearnerConfig("rlpd", encoder="end_to_end"))
 
 
 def ways(on_gpu: bool) -> dict[str, Callable[[LearnerConfig], tuple[LearnerConfig, bool]]]:

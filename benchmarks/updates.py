@@ -65,7 +65,7 @@ def build_ours(critics: int, actor_period: int | None = None, compile: bool = Tr
     )  # fmt: skip
     threads = torch.get_num_threads()
     space = SpaceSpec.unnamed({"state/arm": ((OBSERVATION,), "float32")}, ACTION)
-    config = LearnerConfig(agent=agent, threads=threads, compile=compile)
+    config = LearnerConfig("rlpd", agent, threads=threads, compile=compile)
     training = Training(space, config, seed=0, run_steps=STEPS)
     steps = list(random_steps(space, STEPS, EPISODE))
     training.load_demonstrations(Shown.of(s for s in steps if s.provenance == Provenance.DEMO))

@@ -71,13 +71,6 @@ TASK = Task(
         "steps": 5_000,
         # On the lips, beside one clip, half in: there are many ways to fail that look like success
         "outcomes": (400, 2_000),
-        # Begun as a copy of the demonstrations, which lays the cable already
-        "learner.algorithm": "rlpd_bc",
-        "actor.search": 0.5,
-        # 50 to 100 steps to the only reward there is
-        "learner.agent.discount": 0.98,
-        "learner.agent.n_step": 3,
-        "learner.agent.initial_temperature": 5e-4,
         # The outcomes that were collected for the judge are shown as well
         "learner.pretrain.epochs": 16,
         # Twenty demonstrations show twenty scenes: own episodes show more of them

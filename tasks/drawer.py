@@ -69,14 +69,8 @@ TASK = Task(
     ),
     defaults={
         "steps": 7_700,
-        # Begun as a copy of the demonstrations: half the corrections (docs/tasks.md)
-        "learner.algorithm": "rlpd_bc",
         # With twenty scenes `auto` cannot tell yet, and later ones show it (docs/seeing.md)
         "learner.encoder": "goal",
-        # 50 to 100 steps to the only reward there is
-        "learner.agent.discount": 0.98,
-        "learner.agent.n_step": 3,
-        "learner.agent.initial_temperature": 5e-4,
         # Pictures that are moved a little are not learnt by heart
         "learner.pretrain.shift": 4,
         "learner.pretrain.epochs": 16,

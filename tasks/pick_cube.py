@@ -66,16 +66,6 @@ TASK = Task(
     defaults={
         "hardware": "sim_hand",
         "steps": 11_200,
-        # Begun as a copy of the demonstrations (docs/tasks.md)
-        "learner.algorithm": "rlpd_bc",
-        # In the air above the cube a copy stands still (docs/algorithms.md)
-        "actor.search": 0.5,
-        # 50 to 100 steps to the only reward there is
-        "learner.agent.discount": 0.98,
-        "learner.agent.n_step": 3,
-        "learner.agent.initial_temperature": 5e-4,
-        # Less than what a step later costs, 2 % of the value: with 0.02 the open hand stayed above
-        "learner.agent.toggle_penalty": 0.005,
         # Pictures that are moved a little are not learnt by heart
         "learner.pretrain.shift": 4,
         "learner.pretrain.epochs": 16,

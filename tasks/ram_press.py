@@ -75,16 +75,9 @@ TASK = Task(
     defaults={
         "steps": 8_600,
         "wander_steps": 30,
-        # Begun as a copy of the demonstrations, with little noise (docs/tasks.md)
-        "learner.algorithm": "rlpd_bc",
-        "actor.search": 0.5,
         # The camera at the hand shows the slot from the module
         "learner.encoder": "goal",
         "learner.cameras": ("wrist",),
-        # 50 to 100 steps to the only reward there is
-        "learner.agent.discount": 0.98,
-        "learner.agent.n_step": 3,
-        "learner.agent.initial_temperature": 5e-4,
         # Twenty demonstrations show little of how it looks from aside: own successes show more
         "learner.pretrain.renew_at": (500, 1_500, 3_000, 5_000),
     },

@@ -95,17 +95,7 @@ TASK = Task(
     defaults={
         "hardware": "sim_hand",
         "steps": 17_500,
-        # Pressed on the face of the receptacle it tries from elsewhere (docs/algorithms.md)
-        "actor.search": 0.5,
         "wander_steps": 60,
-        # Begun as a copy of the demonstrations (docs/tasks.md)
-        "learner.algorithm": "rlpd_bc",
-        # 50 to 100 steps to the only reward there is
-        "learner.agent.discount": 0.98,
-        "learner.agent.n_step": 3,
-        "learner.agent.initial_temperature": 5e-4,
-        # Less than what a step later costs, 2 % of the value: with 0.02 the open hand stayed above
-        "learner.agent.toggle_penalty": 0.005,
         # While it cannot do it alone it forgets what it no longer imitates
         "learner.agent.bc_decay_steps": 30_000,
         # Where the plug goes in a millimetre is too much, in scenes that were never seen as well

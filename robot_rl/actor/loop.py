@@ -75,7 +75,7 @@ class ActorConfig:
     corrections: bool = True
     guided: bool = False
     guide: GuideOptions = field(default_factory=GuideOptions)
-    search: float = 0.0
+    search: float = 0.5
     acknowledge_faults: bool = True
     name: str = "actor"
 

@@ -25,8 +25,8 @@ class LearnerConfig:
     """How to learn.
 
     Attributes:
-        algorithm: "rlpd"; "rlpd_bc", which begins as a copy of the demonstrations; "hil_serl", to
-            measure against; "bc", behaviour cloning of the demonstrations without any step of its
+        algorithm: "rlpd_bc", RLPD that begins as a copy of the demonstrations; "rlpd"; "hil_serl",
+            to measure against; "bc", behaviour cloning of the demonstrations without any step of its
             own; "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
             (docs/algorithms.md).
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
@@ -70,7 +70,7 @@ class LearnerConfig:
             none. TensorBoard's files are written wherever its package is installed.
     """
 
-    algorithm: str = "rlpd"
+    algorithm: str = "rlpd_bc"
     agent: Any = None
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)

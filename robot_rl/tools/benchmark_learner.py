@@ -125,13 +125,17 @@ def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
         weights = Path(folder) / "resnet10.safetensors"
         save_weights(ResNet10(), weights)  # as fast as the published ones
         cases = (
-            ("state", state, LearnerConfig()),
-            ("pixels", pixels, LearnerConfig()),
-            ("resnet10", pixels, LearnerConfig(encoder="resnet10", encoder_weights=str(weights))),
+            ("state", state, LearnerConfig("rlpd")),
+            ("pixels", pixels, LearnerConfig("rlpd")),
+            (
+                "resnet10",
+                pixels,
+                LearnerConfig("rlpd", encoder="resnet10", encoder_weights=str(weights)),
+            ),
             (
                 "end_to_end",
                 pixels,
-                LearnerConfig(agent=rlpd.Config(batch_size=64), encoder="end_to_end", threads=2),
+                LearnerConfig("rlpd", rlpd.Config(batch_size=64), encoder="end_to_end", threads=2),
             ),
         )
         try:

@@ -16,7 +16,8 @@ from robot_rl.types import Provenance
 from tests.learner.test_training import PIXELS, pixel_steps
 
 CONFIG = LearnerConfig(
-    agent=RLPDConfig(hidden=(32, 32), batch_size=8),
+    "rlpd",
+    RLPDConfig(hidden=(32, 32), batch_size=8),
     schedule=ScheduleConfig(start_steps=0),
     pretrain=PretrainConfig(epochs=1, batch_size=4),
     encoder="goal",

@@ -42,7 +42,8 @@ from tests.runs.fake_judge import FakeJudge
 
 STEPS, DEMO_STEPS, BLOCK, LENGTH = 76, 16, 10, 8
 CONFIG = LearnerConfig(
-    agent=RLPDConfig(hidden=(16, 16), batch_size=8),
+    "rlpd",
+    RLPDConfig(hidden=(16, 16), batch_size=8),
     schedule=ScheduleConfig(utd=1.0, start_steps=5),
     compile=False,
     checkpoint_steps=20,

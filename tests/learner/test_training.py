@@ -41,7 +41,8 @@ from tests.helpers import make_step
 SPACE = SpaceSpec.unnamed({"state/goal": ((2,), "float32")}, 2)
 OLD = SpaceSpec.unnamed({"state/goal": ((2,), "float32")}, 6)
 CONFIG = LearnerConfig(
-    agent=RLPDConfig(hidden=(64, 64), batch_size=64, critics=2, bc_decay_steps=2_000),
+    "rlpd",
+    RLPDConfig(hidden=(64, 64), batch_size=64, critics=2, bc_decay_steps=2_000),
     schedule=ScheduleConfig(utd=4.0, start_steps=50),
     compile=False,
 )
@@ -321,7 +322,8 @@ def pixel_training(encoder: str, folder: Path, **options: Any) -> Training:
     if encoder == "resnet10" and not weights.exists():
         save_weights(ResNet10(), weights)
     config = LearnerConfig(
-        agent=RLPDConfig(hidden=(32, 32), batch_size=8),
+        "rlpd",
+        RLPDConfig(hidden=(32, 32), batch_size=8),
         schedule=ScheduleConfig(start_steps=0),
         encoder=encoder,
         encoder_weights=str(weights),
