@@ -121,7 +121,7 @@ class RunFolder:
 
     def read(self, name: str, cls: type[T]) -> T:
         """A section of the resolved config as the dataclass that it was written from."""
-        section = {
+        section = UNSAID.get(name, {}) | {
             key: value
             for key, value in self.section(name).items()
             if key not in RETIRED.get(name, ())
@@ -305,6 +305,8 @@ def run_path(run: str) -> Path:
 CURE = "Restore it from a copy, or start a new run"
 RETIRED = {"actor": {"release_steps"}, "learner": {"imitation"}}
 """Options that runs were made with, by their section, and that are no more."""
+UNSAID: dict[str, dict[str, Any]] = {"actor": {"search": 0.0}}
+"""What runs went by that were made before they could say so, where the default is another one now."""
 FOLDERS = {"task": "tasks", "hardware": "hardware_configs"}
 _warned: set[Path] = set()
 

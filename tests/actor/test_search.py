@@ -1,5 +1,7 @@
 """A policy that stands still searches, one that gets on is left alone."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,9 @@ from robot_rl.actor.search import (
     WAY_S,
     Search,
 )
+from robot_rl.config import to_json
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import ActionSpec, ConfigError, SpaceSpec
 
@@ -130,6 +135,14 @@ def test_a_reach_is_a_share() -> None:
     for reach in (-0.1, 1.1, float("nan")):
         with pytest.raises(ConfigError, match="search must be between 0 and 1"):
             ActorConfig(search=reach)
+
+
+def test_the_policy_of_a_run_from_before_there_was_a_search_acts_as_it_did(tmp_path: Path) -> None:
+    said = to_json(ActorConfig())
+    assert said.pop("search") > 0.0
+    run = RunSettings("peg_insert", "sim_panda", "state")
+    folder = RunFolder.create(tmp_path / "run", {"run": run, "actor": said})
+    assert folder.read("actor", ActorConfig) == ActorConfig(search=0.0)
 
 
 def test_who_hangs_before_the_goal_gets_there() -> None:
