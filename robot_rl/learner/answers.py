@@ -21,8 +21,8 @@ def answering(
     publishing: Publishing,
     stands: Callable[[], dict[str, Any]],
 ) -> CallServer:
-    """A server of the run's calls, to be polled. `stands`: where the run stands, which an actor goes
-    on from.
+    """A server of the run's calls, to be polled. `stands` says where the run stands, for an actor that
+    goes on from there.
     """
     settings = folder.settings
     ours = Hello.of("learner", folder.load_task(), folder.load_hardware(), space, settings.id)
