@@ -14,8 +14,7 @@ from robot_rl.learner.agents import rlpd
 
 @dataclass(frozen=True)
 class Config(rlpd.Config):
-    """RLPD's options; the defaults of these are other ones, and serve every task but one
-    (docs/tasks.md).
+    """RLPD's options; the defaults of these are other ones, by which most tasks go (docs/tasks.md).
 
     Attributes:
         discount: 5 s of horizon at 10 Hz: with HIL-SERL's 0.97 the first step of 100 is worth 5 % of
