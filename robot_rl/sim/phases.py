@@ -17,11 +17,13 @@ import numpy as np
 from robot_rl.geometry import pose_delta, pose_inverse, pose_multiply
 from robot_rl.interfaces import Scene
 from robot_rl.machine.validation import nearest
+from robot_rl.sim.hand import MAX_WIDTH
 from robot_rl.sim.parts import Parts, pose_of
 from robot_rl.sim.stage import blamed_on, build_model, find_scene
 from robot_rl.types import AXES, Array, ConfigError, Use, WorldState
 
 TRYING_M = 0.02
+OPEN_M = 0.9 * MAX_WIDTH
 BODY, SITE = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_SITE
 
 
@@ -76,6 +78,7 @@ class Phases:
         self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
         self._bases = [pose_inverse(np.array(stand, float)) for stand in scene.stands]
         self.arms = len(self._bases)
+        self._hands = [Parts(self._model, arm) for arm in range(self.arms)]
         self._count = len(self._now())
         if self._count < 2:
             raise ConfigError(
@@ -96,6 +99,13 @@ class Phases:
                 " `done=True` of what is over and `ready=False` of what cannot be yet"
             )
         return phases
+
+    def stand(self, choices: Sequence[int]) -> bool:
+        """Whether the fingers of each arm are, where `at` has last looked, as the choices of its gripper
+        want them: all the way open, or not. Also where nothing is said to them.
+        """
+        are_open = [hand.width(self._data) > OPEN_M for hand in self._hands]
+        return all(not c or o == (c > 0) for c, o in zip(choices, are_open, strict=True))
 
     def _now(self, backward: bool = False) -> list[Phase]:
         scene = self._scene.way_back if backward else self._scene

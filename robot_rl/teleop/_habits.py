@@ -11,6 +11,7 @@ from robot_rl.interfaces import Given
 from robot_rl.types import DeviceError, OperatorCommand
 
 HOLDS_STEPS = 10  # in place, for a learned judge to say success, before the operator says it
+TO_THE_END = 1_000  # steps: more than an episode has
 COLLECTING_PACE = 0.85  # the least: what is shown matters, and not the way to it
 
 
@@ -31,7 +32,8 @@ class OperatorHabits:
     segment_steps: tuple[int, int] = (8, 20)
     """The least and the most control steps of a correction."""
     finishes: float = 0.5
-    """Share of the corrections that go on until a hand has taken hold or let go, or to the end."""
+    """Share of the corrections that go on until a hand has taken hold or let go, or to the end. All
+    in which fingers are moved do."""
 
 
 class Watch:
@@ -58,12 +60,12 @@ class SeeingOperator(interfaces.Teleop):
 
     In mode "demonstrate" the clutch is always closed. In mode "correct" the operator watches: it
     takes over when the arm makes no progress for `patience_steps` or leaves the neighbourhood of
-    the goal, drives for a segment, and lets go again; in a share `finishes` of the segments it
-    carries the task through, or its part up to where a hand has taken hold or let go. In mode
-    "collect" every other episode is a success, and the others are near misses, which FAILURE ends.
-    Where the judge is learned, the operator holds the tool in place and leaves the word to it for
-    `HOLDS_STEPS`, but where it is to learn from that word; what the judge has falsely taken for a
-    success is denied.
+    the goal, drives for a segment, and lets go again; in a share `finishes` of the segments, and
+    where it moves fingers, it carries the task through, or its part up to where a hand has taken
+    hold or let go. In mode "collect" every other episode is a success, and the others are near
+    misses, which FAILURE ends. Where the judge is learned, the operator holds the tool in place and
+    leaves the word to it for `HOLDS_STEPS`, but where it is to learn from that word; what the judge
+    has falsely taken for a success is denied.
     """
 
     is_person = False
@@ -119,8 +121,12 @@ class SeeingOperator(interfaces.Teleop):
         elif self._watch.is_worried(distance, leaves, waits):
             low, high = self._habits.segment_steps
             finishes = self._rng.random() < self._habits.finishes
-            self._steps_left = 1000 if finishes else int(self._rng.integers(low, high + 1))
+            self._steps_left = TO_THE_END if finishes else int(self._rng.integers(low, high + 1))
         return self._steps_left > 0
+
+    def _see_through(self) -> None:
+        """This correction goes on until it is handed back."""
+        self._steps_left = TO_THE_END
 
     def _hand_back(self) -> None:
         """What the correction was for is done: the policy goes on with the next step."""

@@ -84,13 +84,18 @@ class Teleop(SeeingOperator):
         if self._mode == "collect" and self._episode % 2 == 0 and not self._succeeded:
             phase = self._fail(phases, phase, tools)
             word = OperatorCommand.FAILURE if self._misses.are_over else OperatorCommand.NONE
-        still, choices = np.zeros(6), grippers(phases, self._index, len(arms))
-        choices[phase.arm] = phase.gripper
+        still, choices = np.zeros(6), self._choices(phases, phase)
         moves = [self._move(a, phase) if i == phase.arm else still for i, a in enumerate(arms)]
         return self._say([
             TeleopEvent(True, move, "tool", gripper=float(choice), outcome=word)
             for move, choice in zip(moves, choices, strict=True)
         ])
+
+    def _choices(self, phases: Sequence[Phase], phase: Phase) -> list[int]:
+        """What is said to the gripper of each arm in a phase, or in another one in its place."""
+        said = grippers(phases, self._index, self._phases.arms)
+        said[phase.arm] = phase.gripper
+        return said
 
     def _say(self, events: Sequence[TeleopEvent]) -> TeleopEvent | dict[str, TeleopEvent]:
         """An event for each arm by its name, or that of the only one."""
@@ -118,6 +123,8 @@ class Teleop(SeeingOperator):
         if self._index < 0 or not phases[self._index].ready:
             self._index, self._held = fitting(phases, tools, self._free), 0
         phase = phases[self._index]
+        if not self._phases.stand(self._choices(phases, phase)):
+            self._see_through()
         if is_there(phase, tools[phase.arm], self._free):
             self._held += 1
         force = float(np.linalg.norm(arms[phase.arm].wrench_base_tcp[:3]))

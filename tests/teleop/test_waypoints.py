@@ -86,9 +86,8 @@ def test_it_plays_on_where_a_policy_is_stuck_and_leaves_alone_one_that_gets_on()
     assert said[6].twist[0] < -0.5 and abs(said[6].twist[2]) < 0.3
 
 
-def test_it_hands_back_what_a_hand_has_taken_hold_of(monkeypatch):
-    """The policy is to learn what comes behind, too; else only those who grasp ever get there."""
-    player = Player("pick_cube", "correct", patience_steps=5, finishes=1.0)
+def watch_fingers(player, monkeypatch) -> list[float]:
+    """How far they are apart [m] after each of its steps from now on."""
     opened: list[float] = []
     act = player.act
 
@@ -98,11 +97,38 @@ def test_it_hands_back_what_a_hand_has_taken_hold_of(monkeypatch):
         return state
 
     monkeypatch.setattr(player, "act", watched)
+    return opened
+
+
+def test_it_hands_back_what_a_hand_has_taken_hold_of(monkeypatch):
+    """The policy is to learn what comes behind, too; else only those who grasp ever get there."""
+    player = Player("pick_cube", "correct", patience_steps=5, finishes=1.0)
+    opened = watch_fingers(player, monkeypatch)
     assert player.play(11) == OperatorCommand.SUCCESS
     opened = opened[1 - len(player.drove) :]
     turns = np.flatnonzero(np.diff(player.drove)) + 1
     assert len(turns) == 3, "taken, handed back, and taken again to lift"
     assert opened[turns[0]] > 0.07 and max(opened[turns[1] - 1], opened[turns[2]]) < 0.045
+
+
+@pytest.mark.parametrize("was_shut", [True, False])
+def test_a_hand_that_it_has_opened_it_hands_back_when_it_has_taken_hold(was_shut, monkeypatch):
+    """Given back above the cube, an opened hand teaches to let go; one that was open is helped for as
+    long as ever.
+    """
+    player = Player("pick_cube", "correct", patience_steps=5, finishes=0.0, segment_steps=(3, 3))
+    opened = watch_fingers(player, monkeypatch)
+    state = player.begin(11)
+    for _ in range(12 * was_shut):
+        state = player.act(state, np.zeros(6), -1.0)
+    assert (opened[-1] < 0.01) == was_shut
+    opened.clear()
+    player.go_on(state, 120)
+    first, last = np.flatnonzero(np.diff(player.drove))[:2]
+    if was_shut:
+        assert last - first > 20 and 0.035 < opened[last] < 0.045
+    else:
+        assert last - first == 3 and opened[last] > 0.07
 
 
 def test_an_arm_on_its_way_out_is_fetched_back():
