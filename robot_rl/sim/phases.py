@@ -51,7 +51,8 @@ class Phase:
     done: bool = False
     """Over because of how things stand: it is passed over."""
     ready: bool = True
-    """Whether things allow it: one that lifts a cube needs the cube between the fingers."""
+    """Whether things allow it: one that lifts a cube needs the cube between the fingers. Behind a
+    phase that closes them one that keeps them shut waits for that, too."""
     pace: float = 1.0
     """The most of full speed that it is done at."""
     unsteady: float = 1.0
@@ -104,8 +105,11 @@ class Phases:
         """Whether the fingers of each arm are, where `at` has last looked, as the choices of its gripper
         want them: all the way open, or not. Also where nothing is said to them.
         """
-        are_open = [hand.width(self._data) > OPEN_M for hand in self._hands]
-        return all(not c or o == (c > 0) for c, o in zip(choices, are_open, strict=True))
+        return all(self._stands(arm, choice) for arm, choice in enumerate(choices))
+
+    def _stands(self, arm: int, choice: int) -> bool:
+        is_open = self._hands[arm].width(self._data) > OPEN_M
+        return choice == 0 or is_open == (choice > 0)
 
     def _now(self, backward: bool = False) -> list[Phase]:
         scene = self._scene.way_back if backward else self._scene
@@ -116,7 +120,19 @@ class Phases:
             if problem := self._problem(phase, number == len(said) - 1):
                 where = inspect.getfile(type(self._scene))
                 raise ConfigError(f"{where}: phase {phase.name!r}: {problem}")
-        return [replace(phase, pose=self._from_base(phase), at="") for phase in said]
+        placed = [replace(phase, pose=self._from_base(phase), at="") for phase in said]
+        return [
+            replace(phase, ready=phase.ready and self._may_hold(placed, i))
+            for i, phase in enumerate(placed)
+        ]
+
+    def _may_hold(self, phases: Sequence[Phase], index: int) -> bool:
+        """Whether a phase need not wait for fingers: behind one that closes them, nobody lifts what is
+        between open ones.
+        """
+        phase, last = phases[index], before(phases, index)
+        closed_before = last is not None and last.gripper == phase.gripper == -1
+        return not closed_before or self._stands(phase.arm, -1)
 
     def _problem(self, phase: Phase, is_last: bool) -> str:
         """What a phase says that it cannot be; "" if nothing."""

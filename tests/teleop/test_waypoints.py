@@ -54,6 +54,28 @@ def test_a_phase_that_is_done_is_passed_over_and_one_that_is_not_ready_does_not_
     assert fitting([replace(phase, done=True) for phase in SQUARE], [here], ALL) == 3
 
 
+@pytest.mark.parametrize(("task", "above_m"), [("pick_cube", 0.007), ("usb_insert", 0.004)])
+def test_nobody_lifts_what_is_between_open_fingers(task, above_m):
+    """Not yet down, an operator goes on down, and does not close the hand on the way up."""
+    player = Player(task)
+    player.begin(11)
+    phases = {phase.name: phase for phase in player.operator._phases.at(player.latest)}
+    above = phases["down"].pose.copy()
+    above[2] += above_m
+    state = player.go(above, 60)
+
+    def now() -> tuple[str, dict[str, Phase]]:
+        way = player.operator._phases.at(player.latest)
+        fits = way[fitting(way, [state.pose_base_tcp], player.operator._free)]
+        return fits.name, {phase.name: phase for phase in way}
+
+    fits, way = now()
+    assert fits == "down" and way["close"].ready and not way["lift"].ready
+    for _ in range(12):
+        state = player.act(state, np.zeros(6), -1.0)
+    assert now()[0] == "lift"
+
+
 def test_a_phase_that_leaves_the_hand_as_it_is_is_no_order():
     orders = (1, 0, -1, -1, 1)
     way = [Phase("on", upright(0.5, 0.0, 0.1), gripper=order) for order in orders]
