@@ -164,7 +164,7 @@ def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the
 
 def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player):
     """What a policy that learns from state is told: else it could not know where bar and mark lie.
-    Around the bar the next place is behind that, whether the fingers are shut by then or not.
+    As long as the fingers are open it is the bar, also around it, then where that is handed over.
     """
     where = next_places(player.task.scene, player.task.axes)
     assert where is not None
@@ -186,6 +186,12 @@ def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player
                 min(np.linalg.norm(off[:3]) + 0.05 * np.linalg.norm(off[3:]) for off in offs) < 0.01
             )
     assert np.allclose(told[0][LEFT], told[5][LEFT], atol=1e-3), "it stays while the bar lies"
+    widths = np.array(open_at)[:, LEFT]
+    taken, gone = np.flatnonzero(widths < BAR[1] + GRASPED_M)[[0, -1]]
+    opened = widths[:taken] > 0.079
+    assert np.ptp([each[LEFT][:3] for each in told[: opened.sum()]], axis=0).max() < 0.002
+    carried = [np.linalg.norm(told[i][LEFT][:3] - tools[i][LEFT][:3]) for i in (taken + 10, gone)]
+    assert carried[0] > 0.05 and carried[1] < 0.005, "to where it is handed over"
 
 
 def test_a_success_is_a_bar_that_lies_on_the_mark_and_nobody_has(bench):

@@ -221,7 +221,7 @@ class Scene(interfaces.Scene):
         back[0] -= CLEAR_M + BAR[0] / 2 - GRIP_M
         of_right, of_left = partial(Phase, arm=RIGHT), partial(Phase, arm=LEFT, gripper=1)
         stays = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
-        at = here if _is_meeting(here) else meeting
+        at = here if right or _is_meeting(here) else meeting
         let_go = of_left("let go", at, ready=right, done=_is_open(data, LEFT))
         return (
             of_right("reach", far, gripper=1, near_m=0.004, near_rad=0.05, ready=met, done=right),
