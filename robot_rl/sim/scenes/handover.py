@@ -58,8 +58,11 @@ always met in one place would show the right hand nothing but to go there, where
 OVER_M, CLEAR_M, GRASPED_M = 0.01, 0.06, 0.004
 """The operator's: fingertips above the bar when they come in line with it, how far beyond its end an
 empty hand is out of the way, how much wider than the bar shut fingers are at most [m]."""
-MET_M, NEAR_M, NEAR_RAD = 0.01, 0.02, 0.12
-"""So near to where it might be the bar is handed over, and so near to its goal let go [m, rad]."""
+MET_M = (0.015, 0.04, 0.04)
+"""The operator's: so far beside where it might be, along x, y and z, the bar is handed over, too: a hand
+that drifts while it waits is not sent back, as long as the other one reaches it."""
+NEAR_M, NEAR_RAD = 0.02, 0.12
+"""So near to its goal the bar is let go of [m, rad]."""
 YELLOW, GREEN = (0.90, 0.72, 0.16), (0.16, 0.52, 0.34)
 NO_LOOKS = Looks()
 BOX = mujoco.mjtGeom.mjGEOM_BOX
@@ -201,7 +204,7 @@ class Scene(interfaces.Scene):
         up[2] = meeting[2]
         # It stops as soon as it is where bars are handed over: what it does, and with it what the
         # right one does, follows from where it stands and not from what nobody sees
-        met = taken or _is_meeting(here, 0.0)
+        met = taken or _is_meeting(here, (0.0, 0.0, 0.0))
         held = partial(Phase, gripper=-1, ready=between)
         return (
             *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
@@ -318,8 +321,8 @@ def _meeting_left(data: mujoco.MjData) -> Array:
     return upright(*(away + MEETING - (GRIP_M, 0.0, 0.0)))
 
 
-def _is_meeting(pose: Array, more_m: float = MET_M) -> bool:
-    """Whether the left fingertips are where bars are handed over, or so much beside that [m]."""
+def _is_meeting(pose: Array, more_m: Sequence[float] = MET_M) -> bool:
+    """Whether the left fingertips are where bars are handed over, or so far beside that [m]."""
     away = np.abs(pose[:3] - MEETING + (GRIP_M, 0.0, 0.0))
     return bool((away < np.add(MEETING_RANGE_M, more_m)).all()) and _is_straight(
         pose, upright(0, 0, 0)
