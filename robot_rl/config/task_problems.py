@@ -85,7 +85,7 @@ def task_problems(task: "Task") -> Iterator[Problem]:
             ("look_around",),
             f"is for {len(task.look_around)} arms, and the task is for {len(task.start)}",
         )
-    for asked in ("hold_while_gripping", "observe_grasp"):
+    for asked in ("hold_while_gripping", "reopen_empty", "observe_grasp"):
         if getattr(task, asked) and "moved" not in task.grippers:
             yield (asked,), "is about hands that the task moves: none of `grippers` is 'moved'"
     for name, law in _laws(task):

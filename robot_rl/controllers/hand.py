@@ -70,6 +70,11 @@ class Hand:
         self._wanted, self._toggled = choice, t
         return choice
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it was closed and held nothing, as it was asked last."""
+        return self._wanted < 0 and not (self._last.moving or self._last.held)
+
     def state(self) -> HandState:
         """How the hand stands. One that cannot be asked any more has a fault, and stands as it was."""
         try:

@@ -52,12 +52,17 @@ class Hands:
             for config, arm, state in zip(self._configs, self._arms, self._states, strict=True)
         ]  # fmt: skip
 
-    def choose(self, choices: Array, arms: Sequence[ArmState]) -> list[float]:
-        """Begin what the action wants of each; what was begun."""
-        return [
-            float(hand.choose(int(choice), arms[holder].t))
-            for hand, choice, holder in zip(self._hands, choices, self._holders, strict=True)
-        ]
+    def choose(
+        self, choices: Array, arms: Sequence[ArmState], *, reopen_empty: bool = False
+    ) -> list[float]:
+        """Begin what the action wants of each; or else `reopen_empty`, where one has closed upon
+        nothing. Returns what was begun.
+        """
+        begun = []
+        for hand, choice, holder in zip(self._hands, choices, self._holders, strict=True):
+            order = 1 if reopen_empty and hand.is_empty else int(choice)
+            begun.append(float(hand.choose(order, arms[holder].t)))
+        return begun
 
     def moving(self, begun: Sequence[float]) -> list[int]:
         """The numbers of the arms whose fingers move: as they were read last, or `begun` just now."""

@@ -301,7 +301,8 @@ class RobotEnv(gymnasium.Env):
         and the action that was executed.
         """
         moves = np.clip(self._actions.moves(action), -1.0, 1.0) * self._scale
-        begun = self.hands.choose(self._actions.choices(action), self.arm_states)
+        choices, empty = self._actions.choices(action), self.task.reopen_empty
+        begun = self.hands.choose(choices, self.arm_states, reopen_empty=empty)
         if self.task.hold_while_gripping:
             moves[self.hands.moving(begun)] = 0.0
         for arm, target, move in zip(self.arms, self._targets, moves, strict=True):

@@ -229,6 +229,9 @@ class Task:
     hold_while_gripping: bool = False
     """Whether an arm stands while the fingers of its hand move, whoever moves it: HIL-SERL's waits
     0.6 s for them. What a policy's noise moves meanwhile is not between them."""
+    reopen_empty: bool = False
+    """Whether a hand that has closed and holds nothing opens again by itself, whoever closed it: with
+    closed fingers an arm presses on what it was to take, and stays there."""
     leash_translation: float = 0.02
     """The target is kept so near the measured pose that it cannot wind up [m]."""
     leash_rotation: float = 0.15

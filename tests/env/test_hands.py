@@ -97,6 +97,25 @@ def test_an_arm_stands_while_its_fingers_move_where_the_task_says_so(env, holds)
     np.testing.assert_allclose(went, np.where(stands & holds, 0.0, 0.3), atol=0.01)
 
 
+@pytest.mark.parametrize("reopens", [False, True])
+def test_a_hand_that_has_closed_upon_nothing_opens_again_where_the_task_says_so(env, reopens):
+    env.task = replace(env.task, reopen_empty=reopens)
+    env.reset(seed=0)  # the block falls
+    executed, gripper = play(env, [OPEN, CLOSE, *[STAY] * 24])
+    assert executed.count(CLOSE) == 1 and executed.count(OPEN) == reopens
+    assert gripper[:, 0].min() < 0.02
+    assert gripper[-1, 0] > 0.98 if reopens else gripper[-1, 0] < 0.02
+
+
+def test_a_hand_that_holds_something_stays_shut(env, monkeypatch):
+    env.task = replace(env.task, reopen_empty=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(env.turns), "keeps_grip", property(lambda _: True))
+        env.reset(seed=0)
+    executed, gripper = play(env, [CLOSE, *[STAY] * 24])
+    assert not any(executed) and (gripper[:, 2] == 1.0).all()
+
+
 def test_the_same_choices_are_the_same_steps(env):
     runs = []
     for _ in range(2):
