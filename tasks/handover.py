@@ -82,6 +82,7 @@ TASK = Task(
     # The tools keep pointing down
     axes=("x", "y", "z", "rz"),
     grippers=("moved", "moved"),
+    reopen_empty=True,
     leash_translation=0.012,
     leash_rotation=0.1,
     # As peg_insert: 20 N on each axis

@@ -11,7 +11,7 @@ from robot_rl.geometry import pose_delta, pose_inverse, pose_multiply
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
-from robot_rl.sim.phases import next_places
+from robot_rl.sim.phases import after_done, next_places
 from robot_rl.sim.scenes.handover import (
     BAR,
     GRASPED_M,
@@ -109,7 +109,16 @@ def bring(player):
     """The states with the bar above the mark, in the right hand."""
     states, player.took = player.begin(1000), 0
     player.operator.begin_episode()
-    while player.operator._index < 10:
+    while player.operator._index < 11:
+        states, _ = player.follow(states)
+    return states
+
+
+def meet(player):
+    """The states with the bar in the left hand, where it is handed over."""
+    states, player.took = player.begin(1000), 0
+    player.operator.begin_episode()
+    while player.operator._index < 6:
         states, _ = player.follow(states)
     return states
 
@@ -160,6 +169,40 @@ def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the
             assert phases[player.operator._index].arm == (RIGHT if meets else LEFT)
         places.append(here[:3])
     assert np.ptp(places, axis=0).max() > 0.01, "it is not always the same place"
+
+
+@pytest.mark.parametrize("aside", [-0.06, 0.06])
+def test_from_beside_the_right_hand_comes_around_the_end_of_the_bar(player, aside):
+    """Straight on, a finger pushes it out of line."""
+    states, bar = meet(player), player.data.body("bar")
+    far = {phase.name: phase.pose for phase in player.operator._phases.at(player.latest)}["reach"]
+    beside = pose_multiply(far, np.array([0.0, aside, 0.0, 0.0, 0.0, 0.0, 1.0]))
+    high = beside + [0.0, 0.0, 0.08, 0.0, 0.0, 0.0, 0.0]
+    for pose in (high, beside):
+        states = player.go([states[LEFT].target_base_tcp, pose], 25)
+    before, until = bar.xmat.copy(), player.took + 80
+    player.operator._index = -1
+    while opening(player.data, RIGHT) > 0.05 and player.took < until:
+        states, _ = player.follow(states)
+        turned = math.acos(min(1.0, float(before.reshape(3, 3)[:, 0] @ bar.xmat.reshape(3, 3)[:, 0])))
+        assert turned < 0.1
+    assert opening(player.data, RIGHT) < 0.05
+
+
+def test_a_bar_that_has_been_turned_in_the_left_hand_is_not_turned_after(player):
+    """Where the arms do not get on it begins with the first phase that is not done. To be in line with
+    a bar that it holds a hand would turn for ever.
+    """
+    states, joint = meet(player), player.data.joint("bar")
+    held = np.array([*tcp_pose(player.data, LEFT)[:3], 0.0, 0.0, 0.0, 1.0])
+    turn = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.sin(0.15), math.cos(0.15)])
+    seen = pose_multiply(pose_inverse(held), joint.qpos[[0, 1, 2, 4, 5, 6, 3]])
+    joint.qpos = pose_multiply(pose_multiply(held, turn), seen)[[0, 1, 2, 6, 3, 4, 5]]
+    yaw = tcp_pose(player.data, LEFT)
+    player.operator._index = after_done(player.operator._phases.at(player.refresh()), 0)
+    for _ in range(15):
+        states, _ = player.follow(states)
+    assert abs(pose_delta(yaw, tcp_pose(player.data, LEFT))[5]) < 0.1
 
 
 def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player):
@@ -239,7 +282,7 @@ def test_while_outcomes_are_collected_it_shows_a_bar_that_was_let_go_beside_the_
     player, word = PairPlayer("handover", "collect", seed=5), OperatorCommand.NONE
     states, player.took = player.begin(0), 0
     player.operator.begin_episode()  # every other one is a near miss
-    player.operator._misses.planned = [NearMiss(12, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 12)]
+    player.operator._misses.planned = [NearMiss(13, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 13)]
     while word == OperatorCommand.NONE and player.took < player.task.max_steps:
         before = opening(player.data, RIGHT)
         states, word = player.follow(states)
@@ -257,7 +300,7 @@ def test_phases_are_seen_from_each_arms_own_base(player):
     far, near = by_name["reach"].pose, by_name["down"].pose
     seen = pose_multiply(np.array(player.scene.stands[RIGHT]), far)
     assert abs(np.linalg.norm(seen[:3] - near[:3]) - 0.15) < 1e-6
-    assert [phase.arm for phase in phases] == [0] * 6 + [1, 1, 0, 0, 1, 1, 1]
+    assert [phase.arm for phase in phases] == [0] * 6 + [1, 1, 1, 0, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,9 @@ always met in one place would show the right hand nothing but to go there, where
 OVER_M, CLEAR_M, GRASPED_M = 0.01, 0.06, 0.004
 """The operator's: fingertips above the bar when they come in line with it, how far beyond its end an
 empty hand is out of the way, how much wider than the bar shut fingers are at most [m]."""
+AHEAD_M, AHEAD_NEAR_M = BAR[0] / 2 - GRIP_M + 0.025, 0.01
+"""The operator's: from where the right hand takes hold to where its fingers are ahead of the bar, and so
+near to there they come on [m]."""
 MET_M = (0.015, 0.04, 0.04)
 """The operator's: so far beside where it might be, along x, y and z, the bar is handed over, too: a hand
 that drifts while it waits is not sent back, as long as the other one reaches it."""
@@ -209,7 +212,7 @@ class Scene(interfaces.Scene):
         return (
             *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
             Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
-            held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=taken),
+            held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=has),
             held("lift", up, near_m=0.008, near_rad=0.1, done=met),
             held("carry", meeting, near_m=0.005, near_rad=0.04, done=met),
         )
@@ -223,11 +226,18 @@ class Scene(interfaces.Scene):
         back = meeting.copy()
         back[0] -= CLEAR_M + BAR[0] / 2 - GRIP_M
         of_right, of_left = partial(Phase, arm=RIGHT), partial(Phase, arm=LEFT, gripper=1)
+        comes = partial(of_right, gripper=1, ready=met, done=right)
         stays = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
         at = here if right or _is_meeting(here) else meeting
         let_go = of_left("let go", at, ready=right, done=_is_open(data, LEFT))
+        # The fingers come from ahead of the bar, with its end between them; from beside they would
+        # push it, and withdraw first
+        x, y = pose_multiply(pose_inverse(far), tcp_pose(data, RIGHT))[:2]
+        is_beside = -x < AHEAD_M - AHEAD_NEAR_M and abs(y) > BAR[1] / 2
+        ahead = pose_multiply(far, _at(-AHEAD_M, y if is_beside else 0.0))
         return (
-            of_right("reach", far, gripper=1, near_m=0.004, near_rad=0.05, ready=met, done=right),
+            comes("ahead", ahead, near_m=AHEAD_NEAR_M, near_rad=0.1),
+            comes("reach", far, near_m=0.004, near_rad=0.05),
             stays(of_right("take", far, gripper=-1, ready=there, done=taken)),
             stays(let_go),
             of_left("withdraw", back, near_m=0.01, near_rad=0.1, ready=taken, done=_is_off(data)),
