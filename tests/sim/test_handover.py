@@ -109,7 +109,7 @@ def bring(player):
     """The states with the bar above the mark, in the right hand."""
     states, player.took = player.begin(1000), 0
     player.operator.begin_episode()
-    while player.operator._index < 11:
+    while player.operator._index < 12:
         states, _ = player.follow(states)
     return states
 
@@ -118,7 +118,7 @@ def meet(player):
     """The states with the bar in the left hand, where it is handed over."""
     states, player.took = player.begin(1000), 0
     player.operator.begin_episode()
-    while player.operator._index < 6:
+    while player.operator._index < 7:
         states, _ = player.follow(states)
     return states
 
@@ -187,6 +187,22 @@ def test_from_beside_the_right_hand_comes_around_the_end_of_the_bar(player, asid
         turned = math.acos(min(1.0, float(before.reshape(3, 3)[:, 0] @ bar.xmat.reshape(3, 3)[:, 0])))
         assert turned < 0.1
     assert opening(player.data, RIGHT) < 0.05
+
+
+def test_a_right_hand_that_has_come_too_early_makes_way(player):
+    """Where the bar is to go: the left one would press it against that hand."""
+    states, player.took = player.begin(1000), 0
+    player.operator.begin_episode()
+    while player.operator._index < 4:
+        states, _ = player.follow(states)
+    early = states[RIGHT].pose_base_tcp.copy()
+    early[:3] = 0.45, 0.0, 0.08
+    states, until = player.go([states[LEFT].target_base_tcp, early], 30), player.took + 120
+    player.operator._index, pressed = -1, 0.0
+    while opening(player.data, RIGHT) > 0.05 and player.took < until:
+        states, _ = player.follow(states)
+        pressed = max(pressed, float(np.linalg.norm(states[RIGHT].wrench_base_tcp[:3])))
+    assert opening(player.data, RIGHT) < 0.05 and pressed < 15.0
 
 
 def test_a_bar_that_has_been_turned_in_the_left_hand_is_not_turned_after(player):
@@ -282,7 +298,7 @@ def test_while_outcomes_are_collected_it_shows_a_bar_that_was_let_go_beside_the_
     player, word = PairPlayer("handover", "collect", seed=5), OperatorCommand.NONE
     states, player.took = player.begin(0), 0
     player.operator.begin_episode()  # every other one is a near miss
-    player.operator._misses.planned = [NearMiss(13, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 13)]
+    player.operator._misses.planned = [NearMiss(14, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 14)]
     while word == OperatorCommand.NONE and player.took < player.task.max_steps:
         before = opening(player.data, RIGHT)
         states, word = player.follow(states)
@@ -300,7 +316,7 @@ def test_phases_are_seen_from_each_arms_own_base(player):
     far, near = by_name["reach"].pose, by_name["down"].pose
     seen = pose_multiply(np.array(player.scene.stands[RIGHT]), far)
     assert abs(np.linalg.norm(seen[:3] - near[:3]) - 0.15) < 1e-6
-    assert [phase.arm for phase in phases] == [0] * 6 + [1, 1, 1, 0, 0, 1, 1, 1]
+    assert [phase.arm for phase in phases] == [0] * 5 + [1, 0, 1, 1, 1, 0, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ always met in one place would show the right hand nothing but to go there, where
 OVER_M, CLEAR_M, GRASPED_M = 0.01, 0.06, 0.004
 """The operator's: fingertips above the bar when they come in line with it, how far beyond its end an
 empty hand is out of the way, how much wider than the bar shut fingers are at most [m]."""
+WAITS_X, WAITS_NEAR_M = MEETING[0] + BAR[0] / 2 + MEETING_RANGE_M[0] + 0.005, 0.02
+"""The operator's: the right hand waits beyond that, and so far beyond it is sent [m]."""
 AHEAD_M, AHEAD_NEAR_M = BAR[0] / 2 - GRIP_M + 0.025, 0.01
 """The operator's: from where the right hand takes hold to where its fingers are ahead of the bar, and so
 near to there they come on [m]."""
@@ -208,13 +210,26 @@ class Scene(interfaces.Scene):
         # It stops as soon as it is where bars are handed over: what it does, and with it what the
         # right one does, follows from where it stands and not from what nobody sees
         met = taken or _is_meeting(here, (0.0, 0.0, 0.0))
+        # a right hand that has come too early would be pushed with the bar
+        right = tcp_pose(data, RIGHT)
+        waits = _is_shut(data, LEFT) and not (taken or _is_meeting(here)) and right[0] < WAITS_X
+        if waits:
+            right[0] = WAITS_X + WAITS_NEAR_M
         held = partial(Phase, gripper=-1, ready=between)
         return (
             *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
             Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
             held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=has),
             held("lift", up, near_m=0.008, near_rad=0.1, done=met),
-            held("carry", meeting, near_m=0.005, near_rad=0.04, done=met),
+            Phase("wait", right, gripper=1, arm=RIGHT, ready=waits, done=not waits),
+            held(
+                "carry",
+                meeting,
+                near_m=0.005,
+                near_rad=0.04,
+                ready=between and not waits,
+                done=met,
+            ),
         )
 
     def _handing_over(self, data: mujoco.MjData) -> Sequence[Phase]:
