@@ -58,6 +58,8 @@ always met in one place would show the right hand nothing but to go there, where
 OVER_M, CLEAR_M, GRASPED_M = 0.01, 0.06, 0.004
 """The operator's: fingertips above the bar when they come in line with it, how far beyond its end an
 empty hand is out of the way, how much wider than the bar shut fingers are at most [m]."""
+REACHED_X = 0.445
+"""So far ahead of its foot the task lets an arm go, less what it may be off [m]."""
 WAITS_X, WAITS_NEAR_M = MEETING[0] + BAR[0] / 2 + MEETING_RANGE_M[0] + 0.005, 0.02
 """The operator's: the right hand waits beyond that, and so far beyond it is sent [m]."""
 AHEAD_M, AHEAD_NEAR_M = BAR[0] / 2 - GRIP_M + 0.025, 0.01
@@ -290,13 +292,22 @@ def _ends(data: mujoco.MjData) -> tuple[Array, Array]:
     """The poses `(7,)` of fingertips that point down around the bar: the left arm's at the end that
     is nearer to it, the right arm's at the other.
     """
-    bar, along = data.body("bar"), _along(data)
+    bar, along = data.body("bar").xpos, _along(data)
     yaw = math.atan2(along[1], along[0])
-    near, far = bar.xpos - GRIP_M * along, bar.xpos + GRIP_M * along
+    near = bar - _grip(bar[0] - REACHED_X, along[0]) * along
+    far = bar + _grip(APART_M - REACHED_X - bar[0], along[0]) * along
     return (
         upright(near[0], near[1], near[2], yaw),
         upright(far[0], far[1], far[2], yaw + math.pi),
     )
+
+
+def _grip(least_x: float, along_x: float) -> float:
+    """How far from the bar's middle a hand takes hold [m]: further out, where it would not get to the
+    bar otherwise.
+    """
+    least = least_x / max(along_x, 0.1)
+    return least if GRIP_M < least < HOLD_M[1] - 0.002 else GRIP_M
 
 
 def _right_over_mark(data: mujoco.MjData, lies: bool) -> tuple[float, float, float]:
