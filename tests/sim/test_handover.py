@@ -184,7 +184,9 @@ def test_from_beside_the_right_hand_comes_around_the_end_of_the_bar(player, asid
     player.operator._index = -1
     while opening(player.data, RIGHT) > 0.05 and player.took < until:
         states, _ = player.follow(states)
-        turned = math.acos(min(1.0, float(before.reshape(3, 3)[:, 0] @ bar.xmat.reshape(3, 3)[:, 0])))
+        turned = math.acos(
+            min(1.0, float(before.reshape(3, 3)[:, 0] @ bar.xmat.reshape(3, 3)[:, 0]))
+        )
         assert turned < 0.1
     assert opening(player.data, RIGHT) < 0.05
 
