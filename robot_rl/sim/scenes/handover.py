@@ -212,26 +212,15 @@ class Scene(interfaces.Scene):
         # It stops as soon as it is where bars are handed over: what it does, and with it what the
         # right one does, follows from where it stands and not from what nobody sees
         met = taken or _is_meeting(here, (0.0, 0.0, 0.0))
-        # a right hand that has come too early would be pushed with the bar
-        right = tcp_pose(data, RIGHT)
-        waits = _is_shut(data, LEFT) and not (taken or _is_meeting(here)) and right[0] < WAITS_X
-        if waits:
-            right[0] = WAITS_X + WAITS_NEAR_M
+        wait, carry = _wait(data), partial(Phase, gripper=-1, near_m=0.005, near_rad=0.04)
         held = partial(Phase, gripper=-1, ready=between)
         return (
             *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
             Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
             held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=has),
             held("lift", up, near_m=0.008, near_rad=0.1, done=met),
-            Phase("wait", right, gripper=1, arm=RIGHT, ready=waits, done=not waits),
-            held(
-                "carry",
-                meeting,
-                near_m=0.005,
-                near_rad=0.04,
-                ready=between and not waits,
-                done=met,
-            ),
+            wait,
+            carry("carry", meeting, ready=between and wait.done, done=met),
         )
 
     def _handing_over(self, data: mujoco.MjData) -> Sequence[Phase]:
@@ -275,6 +264,18 @@ class Scene(interfaces.Scene):
                 "open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT
             ),
         )
+
+
+def _wait(data: mujoco.MjData) -> Phase:
+    """The right hand, where it has come before the left one is where it hands the bar over, draws back:
+    it would have the bar pressed against it.
+    """
+    here = tcp_pose(data, RIGHT)
+    met = _is_shut(data, RIGHT) or _is_meeting(tcp_pose(data, LEFT))
+    early = _is_shut(data, LEFT) and not met and here[0] < WAITS_X
+    if early:
+        here[0] = WAITS_X + WAITS_NEAR_M
+    return Phase("wait", here, gripper=1, ready=early, done=not early, arm=RIGHT)
 
 
 def _at(x: float, y: float) -> Array:
