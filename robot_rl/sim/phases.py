@@ -24,6 +24,7 @@ from robot_rl.types import AXES, Array, ConfigError, Use, WorldState
 
 TRYING_M = 0.02
 OPEN_M = 0.9 * MAX_WIDTH
+"""Fingers that are further apart are open [m]; what a hand holds is thinner."""
 BODY, SITE = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_SITE
 
 

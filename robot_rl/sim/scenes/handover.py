@@ -212,15 +212,15 @@ class Scene(interfaces.Scene):
         # It stops as soon as it is where bars are handed over: what it does, and with it what the
         # right one does, follows from where it stands and not from what nobody sees
         met = taken or _is_meeting(here, (0.0, 0.0, 0.0))
-        wait, carry = _wait(data), partial(Phase, gripper=-1, near_m=0.005, near_rad=0.04)
-        held = partial(Phase, gripper=-1, ready=between)
+        wait, held = _wait(data), partial(Phase, gripper=-1, ready=between)
+        free = between and wait.done
         return (
             *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
             Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
             held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=has),
             held("lift", up, near_m=0.008, near_rad=0.1, done=met),
             wait,
-            carry("carry", meeting, ready=between and wait.done, done=met),
+            Phase("carry", meeting, gripper=-1, near_m=0.005, near_rad=0.04, ready=free, done=met),
         )
 
     def _handing_over(self, data: mujoco.MjData) -> Sequence[Phase]:
