@@ -77,10 +77,10 @@ class Phases:
         """Raises ConfigError as the scene itself does, or if it offers no way of two phases."""
         self._scene = scene
         self._model = build_model(scene)
-        self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
+        self._data = mujoco.MjData(self._model)
         self._bases = [pose_inverse(np.array(stand, float)) for stand in scene.stands]
         self.arms = len(self._bases)
-        self._hands = [Parts(self._model, arm) for arm in range(self.arms)]
+        self._parts = [Parts(self._model, arm) for arm in range(self.arms)]
         self._count = len(self._now())
         if self._count < 2:
             raise ConfigError(
@@ -92,7 +92,7 @@ class Phases:
         """All phases, each with its pose in the base of its arm; of the way back where that is looked
         at. Raises ConfigError for what a phase cannot be.
         """
-        self._parts.take_over(self._data, world)
+        self._parts[0].take_over(self._data, world)
         phases = self._now(world.backward)
         if not world.backward and len(phases) != self._count:
             raise ConfigError(
@@ -109,7 +109,7 @@ class Phases:
         return all(self._stands(arm, choice) for arm, choice in enumerate(choices))
 
     def _stands(self, arm: int, choice: int) -> bool:
-        is_open = self._hands[arm].width(self._data) > OPEN_M
+        is_open = self._parts[arm].width(self._data) > OPEN_M
         return choice == 0 or is_open == (choice > 0)
 
     def _now(self, backward: bool = False) -> list[Phase]:
