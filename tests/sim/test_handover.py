@@ -11,7 +11,7 @@ from robot_rl.geometry import pose_delta, pose_inverse, pose_multiply
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
-from robot_rl.sim.phases import after_done, next_places
+from robot_rl.sim.phases import after_done, fitting, next_places
 from robot_rl.sim.scenes.handover import (
     BAR,
     GRASPED_M,
@@ -105,22 +105,31 @@ def test_each_arm_holds_it_in_turn_and_it_falls_where_nobody_does(player):
     assert not player.latest.success
 
 
-def bring(player):
-    """The states with the bar above the mark, in the right hand."""
+def number_of(player, name: str) -> int:
+    """Of the last phase of this name."""
+    return max(i for i, p in enumerate(player.operator._phases.at(player.latest)) if p.name == name)
+
+
+def pose_in(player, name: str):
+    """The pose `(7,)` of the last phase of this name, as things stand."""
+    return player.operator._phases.at(player.latest)[number_of(player, name)].pose
+
+
+def follow_to(player, name: str):
+    """The states when the operator comes to the last phase of this name."""
     states, player.took = player.begin(1000), 0
     player.operator.begin_episode()
-    while player.operator._index < 12:
+    while player.operator._index < number_of(player, name):
         states, _ = player.follow(states)
     return states
 
 
-def meet(player):
-    """The states with the bar in the left hand, where it is handed over."""
-    states, player.took = player.begin(1000), 0
-    player.operator.begin_episode()
-    while player.operator._index < 7:
-        states, _ = player.follow(states)
-    return states
+def turn_in_hand(player, arm: int, turn) -> None:
+    """The bar by a pose `(7,)` about where an arm has it, along the scene's axes."""
+    bar = player.data.joint("bar")
+    held = np.array([*tcp_pose(player.data, arm)[:3], 0.0, 0.0, 0.0, 1.0])
+    seen = pose_multiply(pose_inverse(held), bar.qpos[[0, 1, 2, 4, 5, 6, 3]])
+    bar.qpos = pose_multiply(pose_multiply(held, turn), seen)[[0, 1, 2, 6, 3, 4, 5]]
 
 
 def lay_down(player, states) -> OperatorCommand:
@@ -133,19 +142,16 @@ def lay_down(player, states) -> OperatorCommand:
 
 @pytest.mark.parametrize("askew", [-0.2, 0.2])
 def test_a_bar_that_hangs_askew_is_laid_down_too(player, askew):
-    states = bring(player)
+    states = follow_to(player, "over")
     turn = np.array([0.0, 0.0, 0.0, 0.0, math.sin(askew / 2), 0.0, math.cos(askew / 2)])
-    held = np.array([*tcp_pose(player.data, RIGHT)[:3], 0.0, 0.0, 0.0, 1.0])
-    bar = player.data.joint("bar")
-    seen = pose_multiply(pose_inverse(held), bar.qpos[[0, 1, 2, 4, 5, 6, 3]])
-    bar.qpos = pose_multiply(pose_multiply(held, turn), seen)[[0, 1, 2, 6, 3, 4, 5]]
+    turn_in_hand(player, RIGHT, turn)
     assert lay_down(player, states) == OperatorCommand.SUCCESS
 
 
 @pytest.mark.parametrize("along", [-0.012, 0.012])
 def test_a_bar_that_is_held_elsewhere_is_laid_down_where_any_other_is(player, along):
     """Not the hand is to be over the mark: 12 mm are more than half of the room at its ends."""
-    states, bar = bring(player), player.data.joint("bar")
+    states, bar = follow_to(player, "over"), player.data.joint("bar")
     bar.qpos[:3] += along * player.data.body("bar").xmat.reshape(3, 3)[:, 0]
     assert lay_down(player, states) == OperatorCommand.SUCCESS
     off = player.data.body("bar").xpos - player.data.body("mark").xpos
@@ -174,9 +180,10 @@ def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the
 @pytest.mark.parametrize("aside", [-0.06, 0.06])
 def test_from_beside_the_right_hand_comes_around_the_end_of_the_bar(player, aside):
     """Straight on, a finger pushes it out of line."""
-    states, bar = meet(player), player.data.body("bar")
-    far = {phase.name: phase.pose for phase in player.operator._phases.at(player.latest)}["reach"]
-    beside = pose_multiply(far, np.array([0.0, aside, 0.0, 0.0, 0.0, 0.0, 1.0]))
+    states, bar = follow_to(player, "ahead"), player.data.body("bar")
+    beside = pose_multiply(
+        pose_in(player, "reach"), np.array([0.0, aside, 0.0, 0.0, 0.0, 0.0, 1.0])
+    )
     high = beside + [0.0, 0.0, 0.08, 0.0, 0.0, 0.0, 0.0]
     for pose in (high, beside):
         states = player.go([states[LEFT].target_base_tcp, pose], 25)
@@ -193,10 +200,7 @@ def test_from_beside_the_right_hand_comes_around_the_end_of_the_bar(player, asid
 
 def test_a_right_hand_that_has_come_too_early_makes_way(player):
     """Where the bar is to go: the left one would press it against that hand."""
-    states, player.took = player.begin(1000), 0
-    player.operator.begin_episode()
-    while player.operator._index < 4:
-        states, _ = player.follow(states)
+    states = follow_to(player, "lift")
     early = states[RIGHT].pose_base_tcp.copy()
     early[:3] = 0.45, 0.0, 0.08
     states, until = player.go([states[LEFT].target_base_tcp, early], 30), player.took + 120
@@ -211,16 +215,42 @@ def test_a_bar_that_has_been_turned_in_the_left_hand_is_not_turned_after(player)
     """Where the arms do not get on it begins with the first phase that is not done. To be in line with
     a bar that it holds a hand would turn for ever.
     """
-    states, joint = meet(player), player.data.joint("bar")
-    held = np.array([*tcp_pose(player.data, LEFT)[:3], 0.0, 0.0, 0.0, 1.0])
+    states = follow_to(player, "ahead")
     turn = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.sin(0.15), math.cos(0.15)])
-    seen = pose_multiply(pose_inverse(held), joint.qpos[[0, 1, 2, 4, 5, 6, 3]])
-    joint.qpos = pose_multiply(pose_multiply(held, turn), seen)[[0, 1, 2, 6, 3, 4, 5]]
+    turn_in_hand(player, LEFT, turn)
     yaw = tcp_pose(player.data, LEFT)
     player.operator._index = after_done(player.operator._phases.at(player.refresh()), 0)
     for _ in range(15):
         states, _ = player.follow(states)
     assert abs(pose_delta(yaw, tcp_pose(player.data, LEFT))[5]) < 0.1
+
+
+def test_a_left_hand_that_drifts_while_it_waits_is_not_sent_back(player):
+    states = follow_to(player, "ahead")
+    drifted = states[LEFT].target_base_tcp.copy()
+    drifted[1] = MEETING_RANGE_M[1] + 0.025
+    states = player.go([drifted, states[RIGHT].target_base_tcp], 15)
+    way = player.operator._phases.at(player.latest)
+    fits = fitting(way, [state.pose_base_tcp for state in states], player.operator._free)
+    assert way[fits].arm == RIGHT
+
+
+def test_once_both_have_the_bar_the_left_hand_lets_go_where_it_is(player):
+    states = follow_to(player, "let go")
+    aside = [state.target_base_tcp + [0.0, y, 0.0, 0.0, 0.0, 0.0, 0.0]
+             for state, y in zip(states, (0.09, -0.09), strict=True)]  # fmt: skip
+    states = player.go(aside, 25)
+    here = states[LEFT].pose_base_tcp
+    assert here[1] > MEETING_RANGE_M[1] + 0.04 and opening(player.data, RIGHT) < BAR[1] + GRASPED_M
+    np.testing.assert_allclose(pose_in(player, "let go")[:3], here[:3], atol=1e-3)
+
+
+def test_where_the_right_arm_does_not_get_to_the_bar_it_takes_hold_further_out(player):
+    states = follow_to(player, "ahead")
+    short = states[LEFT].target_base_tcp.copy()
+    short[0] = MEETING[0] - GRIP_M - 0.03
+    player.go([short, states[RIGHT].target_base_tcp], 15)
+    assert pose_in(player, "reach")[0] < 0.4451
 
 
 def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player):
@@ -300,7 +330,8 @@ def test_while_outcomes_are_collected_it_shows_a_bar_that_was_let_go_beside_the_
     player, word = PairPlayer("handover", "collect", seed=5), OperatorCommand.NONE
     states, player.took = player.begin(0), 0
     player.operator.begin_episode()  # every other one is a near miss
-    player.operator._misses.planned = [NearMiss(14, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), 14)]
+    opens = number_of(player, "open")
+    player.operator._misses.planned = [NearMiss(opens, 1.0, np.array([0.05, 0, 0, 0, 0, 0]), opens)]
     while word == OperatorCommand.NONE and player.took < player.task.max_steps:
         before = opening(player.data, RIGHT)
         states, word = player.follow(states)
