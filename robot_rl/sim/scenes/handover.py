@@ -256,9 +256,9 @@ class Scene(interfaces.Scene):
         lies = bar.xpos[2] - np.abs(bar.xmat.reshape(3, 3)[2]) @ BAR / 2 < 0.003
         x, y, yaw = _right_over_mark(data, lies)
         over, down = (upright(x, y, z, yaw) for z in (MEETING[2], BAR[2] / 2))
-        low = lies and _is_near(tcp_pose(data, RIGHT), down)
+        low = lies and self._is_on_mark(data) and _is_near(tcp_pose(data, RIGHT), down)
         return (
-            Phase("over", over, gripper=-1, near_m=0.006, near_rad=0.06, ready=held, arm=RIGHT),
+            Phase("over", over, gripper=-1, near_m=0.012, near_rad=0.12, ready=held, arm=RIGHT),
             Phase("lay down", down, gripper=-1, pace=0.8, ready=held, done=low, arm=RIGHT),
             Phase(
                 "open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT
