@@ -7,22 +7,13 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.geometry import pose_delta, pose_inverse, pose_multiply
+from robot_rl.geometry import pose_delta, pose_inverse, pose_move, pose_multiply
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
 from robot_rl.sim.phases import after_done, fitting, next_places
-from robot_rl.sim.scenes.handover import (
-    BAR,
-    GRASPED_M,
-    GRIP_M,
-    LEFT,
-    MARK,
-    MEETING,
-    MEETING_RANGE_M,
-    NEAR_RAD,
-    RIGHT,
-)
+from robot_rl.sim.scenes._bar import BAR, GRASPED_M, LEFT, MARK, RIGHT, is_on_mark
+from robot_rl.sim.scenes._handover_way import GRIP_M, MEETING, MEETING_RANGE_M, NEAR_RAD
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.types import ConfigError, OperatorCommand, Use
@@ -156,6 +147,28 @@ def test_a_bar_that_is_held_elsewhere_is_laid_down_where_any_other_is(player, al
     assert lay_down(player, states) == OperatorCommand.SUCCESS
     off = player.data.body("bar").xpos - player.data.body("mark").xpos
     assert np.abs(off[:2]).max() < 0.006
+
+
+def test_over_the_mark_a_hand_goes_down_from_where_the_bar_has_room_there(player):
+    """To be nearer is worth no correction; on its way down it comes nearer."""
+    states = follow_to(player, "lay down")
+    aside = pose_in(player, "over") + [0.009, 0.009, 0.0, 0.0, 0.0, 0.0, 0.0]
+    states = player.go([states[LEFT].target_base_tcp, aside], 25)
+    player.operator._index = -1
+    player.follow(states)
+    assert player.operator._index == number_of(player, "lay down")
+
+
+@pytest.mark.parametrize("turned", [-0.11, 0.11])
+def test_a_bar_that_lies_askew_on_the_marks_edge_is_not_let_go_of(player, turned):
+    """Though its middle is as near as it has to be, where it lies straight."""
+    states = follow_to(player, "lay down")
+    aside = math.copysign(0.016, turned)
+    askew = pose_move(pose_in(player, "open"), np.array([0.0, aside, 0.0, 0.0, 0.0, turned]))
+    states = player.go([states[LEFT].target_base_tcp, askew], 35)
+    assert not is_on_mark(player.data) and opening(player.data, RIGHT) < BAR[1] + GRASPED_M
+    player.operator._index = -1
+    assert lay_down(player, states) == OperatorCommand.SUCCESS
 
 
 def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the_left_one_is(

@@ -1,0 +1,68 @@
+"""The bar of `handover`, its mark, and which hand has it: what the bench and the way over it share.
+
+Lengths in metres; the frame is the base of the left arm, the table's top is z = 0.
+"""
+
+import mujoco
+import numpy as np
+
+from robot_rl.geometry import pose_inverse, pose_multiply
+from robot_rl.sim.grasping import opening, tcp_pose
+from robot_rl.sim.parts import pose_of
+from robot_rl.types import Array
+
+LEFT, RIGHT = 0, 1
+APART_M = 1.0
+"""Between the feet of the arms: our own."""
+BAR = (0.20, 0.024, 0.024)
+"""Length, width and height of a square bar of beech: 81 g. So long that two hands hold it whose
+flanges, 96 mm thick, are 54 mm apart."""
+HOLD_M, HOLD_RADIUS_M = (0.063, 0.090), 0.015
+"""Where a hand may hold its half: so far from the bar's middle, which leaves the other one its room and
+the bar on the mark, and so near to its axis [m]."""
+MARK = (0.24, 0.07)
+"""Length and width of where the bar is to lie: 20 mm of room at either end, 23 mm beside it."""
+ROOM_M = 0.02
+"""An open hand is so much wider than the bar."""
+GRASPED_M = 0.004
+"""Fingers that are shut around it are at most so much wider than the bar."""
+
+
+def shift(x: float, y: float) -> Array:
+    """A pose `(7,)` so far along x and y [m], not turned."""
+    return np.array([x, y, 0.0, 0.0, 0.0, 0.0, 1.0])
+
+
+def axis(data: mujoco.MjData) -> Array:
+    """The bar's axis `(3,)`, away from the left arm."""
+    long: Array = data.body("bar").xmat.reshape(3, 3)[:, 0].copy()
+    return long if long[0] >= 0.0 else -long
+
+
+def is_on_mark(data: mujoco.MjData) -> bool:
+    """Whether each corner of the bar is above the mark."""
+    seen = pose_multiply(pose_inverse(pose_of(data.body("mark"))), pose_of(data.body("bar")))
+    corners = [
+        pose_multiply(seen, shift(x * BAR[0] / 2, y * BAR[1] / 2))
+        for x, y in ((1, 1), (1, -1), (-1, 1), (-1, -1))
+    ]
+    return bool((np.abs(np.array(corners)[:, :2]) <= np.array(MARK) / 2).all())
+
+
+def is_open(data: mujoco.MjData, arm: int) -> bool:
+    """Whether there is room for the bar in a hand."""
+    return opening(data, arm) > BAR[1] + ROOM_M
+
+
+def is_between(data: mujoco.MjData, arm: int) -> bool:
+    """Whether an arm's half of the bar is between its fingertips."""
+    place, half = tcp_pose(data, arm)[:3] - data.body("bar").xpos, axis(data)
+    half *= 1.0 if arm == RIGHT else -1.0
+    far = float(place @ half)
+    aside = float(np.linalg.norm(place - far * half))
+    return HOLD_M[0] <= far <= HOLD_M[1] and aside <= HOLD_RADIUS_M
+
+
+def is_shut(data: mujoco.MjData, arm: int) -> bool:
+    """Whether its half is between fingers that are as wide as it is."""
+    return is_between(data, arm) and abs(opening(data, arm) - BAR[1]) < GRASPED_M
