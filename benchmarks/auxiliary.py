@@ -25,7 +25,7 @@ from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.memory import learnable
 from robot_rl.networks.augment import random_shift
 from robot_rl.networks.encoders import Vision, convolution_dtype
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import by_episode, counted_steps
 from robot_rl.stream.log import StepLog

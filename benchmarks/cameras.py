@@ -33,7 +33,8 @@ from robot_rl.config.run_folder import RunFolder
 from robot_rl.env.robot import RobotEnv
 from robot_rl.links.console_link import ConsoleLink
 from robot_rl.machine.processes import Supervisor
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.operator.intervention import Intervention
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import TrainConfig, create_run

@@ -21,7 +21,7 @@ from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.goal import GoalVision
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import counted_steps, newest_episodes
 from robot_rl.stream.log import StepLog

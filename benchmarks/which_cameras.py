@@ -24,7 +24,8 @@ from robot_rl.learner.goal_frames import GoalFrames
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import EACH, pretrain
 from robot_rl.networks.goal import GoalVision
-from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.networks.policy import Policy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.vision import encode, encoder_info
 from robot_rl.types import Array, ConfigError, DataError
 

@@ -18,7 +18,8 @@ from robot_rl import cli, config
 from robot_rl.cli import arguments, verbs
 from robot_rl.config.kinds import options_class, texts_of
 from robot_rl.learner.checkpoint import save_policy
-from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.networks.policy import Policy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.runs import create
 from robot_rl.stream.log import StepLog
 from robot_rl.types import ConfigError

@@ -12,7 +12,8 @@ docs/algorithms.md.
 import numpy as np
 
 from robot_rl.config import Task
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import Array, ConfigError, Observation
 
 STILL_S = 2.0  # demonstrations rest for so long in 11 of 7,980 steps; fingers close in 0.7 s

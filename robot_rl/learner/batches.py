@@ -17,7 +17,7 @@ from torch import Tensor
 
 from robot_rl.learner.replay import Replay
 from robot_rl.learner.windows import ONE_STEP, Window
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 
 BUFFERS = 3
 """One in use, one being made, and one that a GPU may still be copying from."""

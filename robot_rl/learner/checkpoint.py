@@ -34,7 +34,8 @@ from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.learner.tally import Tally
 from robot_rl.machine.small_files import CRC, read_json, require_seal, seal, write_json
 from robot_rl.machine.sync import sync_path
-from robot_rl.networks.policy import HANDS, LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import HANDS, PolicySpec
 from robot_rl.networks.vision import is_encoder
 from robot_rl.types import Array, DataError, RobotRLError
 

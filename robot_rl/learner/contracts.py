@@ -16,7 +16,8 @@ from robot_rl.learner.options import AGENTS, LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
-from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.networks.policy import Policy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.vision import encoder_info
 from robot_rl.types import ActionSpec, Provenance, RobotRLError, SpaceSpec, Step
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_rl import geometry
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.stream.episodes import EndedEpisode, by_episode, first_shown, meant
 from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 

@@ -12,7 +12,7 @@ from robot_rl.learner.potential import Progress, require_progress
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.networks.augment import PAD
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import AUTO, ENCODERS, check_name, encoder_info
 from robot_rl.types import ConfigError, DataError, SpaceSpec
@@ -25,9 +25,10 @@ class LearnerConfig:
     """How to learn.
 
     Attributes:
-        algorithm: "rlpd_bc", RLPD that begins as a copy of the demonstrations; "rlpd"; "hil_serl",
-            to measure against; "bc", behaviour cloning of the demonstrations without any step of its
-            own; "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
+        algorithm: "rlpd_bc", RLPD that begins as a copy of the demonstrations; "rlpd"; "q2rl", whose
+            copy acts where it comes to more, for who has nobody to correct; "hil_serl", to measure
+            against; "bc", behaviour cloning of the demonstrations without any step of its own;
+            "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
             (docs/algorithms.md).
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.

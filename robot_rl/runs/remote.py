@@ -28,7 +28,7 @@ from robot_rl.links.judges import bring, fetch
 from robot_rl.links.sockets import free_addresses
 from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import PORTS, require_training
 from robot_rl.runs.doctor import advised

@@ -11,7 +11,8 @@ from robot_rl.actor import compare as comparing
 from robot_rl.actor.compare import compare
 from robot_rl.actor.evaluate import EvaluationEpisode
 from robot_rl.actor.starts import Start, drawn_starts, write_starts
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.runs.compare import compare_runs, require_comparable, verdict
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.runs.evaluate import where_to_start

@@ -18,7 +18,7 @@ from robot_rl.actor.search import (
 from robot_rl.config import to_json
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.config.run_settings import RunSettings
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import ActionSpec, ConfigError, SpaceSpec
 
 RATE_HZ, REACH = 10.0, 0.5

@@ -15,7 +15,8 @@ from robot_rl.config.run_folder import RunFolder
 from robot_rl.config.run_settings import RunSettings, evaluation_seed
 from robot_rl.dataset.rates import Accuracy
 from robot_rl.env.robot import RobotEnv
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.runs.evaluation_summary import evaluation_summary, told
 from robot_rl.types import ConfigError, DataError, OperatorCommand, RewardResult, Use
 

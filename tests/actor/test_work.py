@@ -11,7 +11,8 @@ from robot_rl.actor.episodes import EpisodeSummary
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
 from robot_rl.actor.work import work as play
 from robot_rl.env.robot import RobotEnv
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs import evaluate, work
 from robot_rl.runs.arms import at_bench

@@ -16,7 +16,8 @@ from robot_rl.classifier.training import train, train_on
 from robot_rl.cli.rewards import reward
 from robot_rl.learner.checkpoint import save_policy
 from robot_rl.networks.encoders import SmallCNN, Vision
-from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
+from robot_rl.networks.policy import LivePolicy, Policy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import ActionSpec, ConfigError, DataError
 from tests.classifier.synthetic import EYES, SIZE, by_light, episode, step, write_log
 

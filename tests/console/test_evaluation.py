@@ -11,7 +11,8 @@ import pytest
 from robot_rl.config.evaluation_files import evaluation_file
 from robot_rl.console.model import ConsoleModel, Snapshot, Sources
 from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.runs import evaluate
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.types import StoppedError

@@ -11,7 +11,7 @@ from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.env.robot import RobotEnv
 from robot_rl.learner import columns
 from robot_rl.learner.replay import Replay
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.operator.intervention import Intervention
 from robot_rl.stream.log import StepLog
 from robot_rl.types import ConfigError, Use

@@ -23,7 +23,7 @@ from robot_rl.dataset.outcomes import labelled_episodes
 from robot_rl.env.robot import RobotEnv
 from robot_rl.env.turns import Turns
 from robot_rl.interfaces import Given, Reward
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.operator.mapping import Operator
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs.judge import collecting_steps, copy_classifier, is_lacking

@@ -12,7 +12,7 @@ from robot_rl.learner.health import WeightsAge, health
 from robot_rl.learner.replay import Replay
 from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import ActionSpec, Mark, MarkKind, Provenance, SpaceSpec, Step
 from tests.learner.small import same
 from tests.learner.test_training import CONFIG, SPACE, demonstrations, make, train

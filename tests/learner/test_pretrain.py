@@ -24,7 +24,7 @@ from robot_rl.learner.pretrain import (
 from robot_rl.learner.shown import Shown
 from robot_rl.learner.training import Training
 from robot_rl.networks.goal import GoalVision
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.vision import encode
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.stream.episodes import EndedEpisode

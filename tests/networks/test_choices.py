@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from robot_rl.networks.choices import INITIAL_STAY, ActionParts, entropy_of, expected, taken
-from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
+from robot_rl.networks.policy import LivePolicy, Policy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import ActionSpec
 from tests.learner.small import TWO_HANDS, spec_of
 

@@ -9,7 +9,8 @@ import torch
 
 from robot_rl.networks.actor_head import squashed_sample
 from robot_rl.networks.normalise import Normaliser
-from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
+from robot_rl.networks.policy import LivePolicy, Policy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import ActionSpec, ConfigError, DataError, SpaceSpec
 
 SPACE = SpaceSpec.unnamed(

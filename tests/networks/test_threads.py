@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import PolicySpec
 from tests.classifier.synthetic import at_height, by_height
 from tests.networks.test_policy import SPACE, observe
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
+from robot_rl.networks.policy import LivePolicy, Policy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.trunks import Readout, TrunkVision
 from robot_rl.networks.vision import ENCODERS, encoder_info, make_vision
 from robot_rl.types import ConfigError

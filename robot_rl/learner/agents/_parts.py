@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from robot_rl.learner.batches import SamplingPlan as SamplingPlan
 from robot_rl.learner.compilation import Captured
 from robot_rl.networks.encoders import convolution_dtype
-from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.networks.policy import Policy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import Array, ConfigError, DataError
 
 Batch = Mapping[str, Tensor]

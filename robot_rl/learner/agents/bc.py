@@ -22,7 +22,7 @@ from robot_rl.learner.agents._parts import (
 )
 from robot_rl.learner.compilation import Compiled
 from robot_rl.networks.actor_head import LOG_STD_MIN
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import Array
 
 

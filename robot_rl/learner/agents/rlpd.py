@@ -34,7 +34,7 @@ from robot_rl.learner.windows import Window
 from robot_rl.networks.actor_head import LOG_STD_MAX, LOG_STD_MIN, squashed_sample
 from robot_rl.networks.choices import entropy_of, expected, taken
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
-from robot_rl.networks.policy import HANDS, PolicySpec
+from robot_rl.networks.policy_spec import HANDS, PolicySpec
 from robot_rl.types import ConfigError
 
 

@@ -8,7 +8,8 @@ from robot_rl.config import names_of
 from robot_rl.learner.agents.bc import Agent
 from robot_rl.learner.agents.bc import Config as BCConfig
 from robot_rl.learner.options import AGENTS, LearnerConfig
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import ConfigError, DataError
 from tests.learner.small import SPACES, make_agent, make_batch, same, snapshot
 
@@ -84,7 +85,7 @@ def test_another_algorithms_checkpoint_is_refused() -> None:
 
 
 def test_an_algorithm_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match="bc, hg_dagger, hil_serl, rlpd"):
+    with pytest.raises(ConfigError, match="bc, hg_dagger, hil_serl, q2rl, rlpd"):
         LearnerConfig(algorithm="dagger")
 
 
@@ -93,6 +94,7 @@ def test_behaviour_cloning_makes_no_steps_of_its_own() -> None:
         "bc": True,
         "hg_dagger": False,
         "hil_serl": False,
+        "q2rl": False,
         "rlpd": False,
         "rlpd_bc": False,
     }

@@ -11,7 +11,7 @@ import torch
 
 from robot_rl.learner.agents.rlpd import Agent
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.types import ActionSpec, SpaceSpec
 
 FAR, AT, HOLDING = range(3)
