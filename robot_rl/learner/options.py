@@ -25,10 +25,9 @@ class LearnerConfig:
     """How to learn.
 
     Attributes:
-        algorithm: "rlpd_bc", RLPD that begins as a copy of the demonstrations; "rlpd"; "q2rl", whose
-            copy acts where it comes to more, for who has nobody to correct; "hil_serl", to measure
-            against; "bc", behaviour cloning of the demonstrations without any step of its own;
-            "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
+        algorithm: "rlpd_bc", RLPD that begins as a copy of the demonstrations; "rlpd"; "hil_serl",
+            to measure against; "bc", behaviour cloning of the demonstrations without any step of its
+            own; "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
             (docs/algorithms.md).
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.

@@ -5,7 +5,6 @@ The learner trains it on batches; the actor holds a copy and calls `act` once pe
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from robot_rl.networks.actor_head import ActorHead
 from robot_rl.networks.choices import ActionParts
 from robot_rl.networks.critic import Critics, ensemble_values
 from robot_rl.networks.encoders import Vision
-from robot_rl.networks.gate import Gate
 from robot_rl.networks.goal import GoalFilter
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.policy_spec import PolicySpec
@@ -53,12 +51,7 @@ class Policy(nn.Module):
         self.parts = ActionParts(spec.actions)
         numbers, grippers = len(spec.actions.continuous), len(spec.actions.discrete)
         joint = grippers if spec.hand == "joint" else 0
-        head = partial(ActorHead, self.feature_size, spec.hidden, numbers, joint, spec.log_std_max)
-        self.head = head()
-        self.gate: Gate | None = None
-        if spec.gate is not None:
-            sizes = self.feature_size, spec.hidden, numbers, spec.joint_choices or 1
-            self.gate = Gate(*sizes, spec.gate, base=head())
+        self.head = ActorHead(self.feature_size, spec.hidden, numbers, joint, spec.log_std_max)
         self.hand: Critics | None = None
         if spec.choices and not joint:
             self.hand = Critics(self.feature_size, spec.hidden, 1, spec.choices)
@@ -84,20 +77,12 @@ class Policy(nn.Module):
         return ensemble_values(self.hand.weights(), features)[0]
 
     def modes(self, features: Tensor) -> Tensor:
-        """The likeliest actions `(B, A)`, behind a gate of who promises more; of a separate hand the
-        choices with the highest values.
-        """
-        ours = self.proposed(self.head, features)
-        if self.gate is None:
-            return ours
-        is_better = self.gate.is_open * self.gate.gain(features, *self.parts.split(ours)) > 0.0
-        return torch.where(is_better[:, None], ours, self.proposed(self.gate.base, features))
+        """The likeliest actions `(B, A)`; of a separate hand the choices with the highest values."""
+        return self._proposed(features, None)
 
-    def proposed(
-        self, head: ActorHead, features: Tensor, generator: np.random.Generator | None = None
-    ) -> Tensor:
-        """A head's likeliest actions `(B, A)`; with a generator a sample `(1, A)`."""
-        mean, log_std, scores = head.distributions(features)
+    def _proposed(self, features: Tensor, generator: np.random.Generator | None) -> Tensor:
+        """The likeliest actions `(B, A)`; with a generator a sample `(1, A)`."""
+        mean, log_std, scores = self.head.distributions(features)
         if generator is not None:
             noise = generator.standard_normal(mean.shape[-1], dtype=np.float32)
             mean = mean + log_std.exp() * torch.from_numpy(noise)
@@ -138,21 +123,14 @@ class Policy(nn.Module):
                 moving = self.spec.moving_hands(observation)
                 goals.filter_into(self.spec.tools(observation), vision[0].numpy(), moving)
         features = self.features(torch.from_numpy(state)[None], vision)
-        drawn = None if greedy else generator
-        action = self.proposed(self.head, features, drawn)
-        if self.gate is not None:
-            gain = self.gate.gain(features, *self.parts.split(action))
-            if self.gate.closes(float(gain)):
-                action = self.proposed(self.gate.base, features, drawn)
-        return action[0].numpy()
+        return self._proposed(features, None if greedy else generator)[0].numpy()
 
     def trained_names(self) -> list[str]:
-        """What updates change: the head, a separate hand, a gate, and what is trained of the encoder."""
+        """What updates change: the head, a separate hand, and what is trained of the encoder."""
         vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[
             self.info.trained
         ]
-        heads = ("head.", "hand.", "gate.", *vision)
-        return [name for name in self.state_dict() if name.startswith(heads)]
+        return [name for name in self.state_dict() if name.startswith(("head.", "hand.", *vision))]
 
     @property
     def cached_size(self) -> int:
@@ -237,8 +215,6 @@ class LivePolicy:
         self._generator = np.random.default_rng(seed)
         if self._goals is not None:
             self._goals.begin_episode()
-        if self._policy.gate is not None:
-            self._policy.gate.begin_episode()
 
     @one_thread()
     def load(self, arrays: Mapping[str, Array]) -> None:

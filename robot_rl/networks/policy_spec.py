@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from robot_rl.networks.actor_head import LOG_STD_MAX
-from robot_rl.networks.gate import GateSpec
 from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info
 from robot_rl.types import (
     DIRECTION,
@@ -33,7 +32,7 @@ class PolicySpec:
     `state` are the names and sizes of the state entries, in the order in which they are
     concatenated. `encoder` is one of `networks/vision.py`. `renewed`: it is pretrained again during
     the run, and so travels with the weights. `hand` is one of HANDS. `log_std_max`: of the
-    Gaussian before the tanh. `gate`: between the policy and a base that stays as it is.
+    Gaussian before the tanh.
     """
 
     state: tuple[tuple[str, int], ...]
@@ -46,7 +45,6 @@ class PolicySpec:
     renewed: bool = False
     hand: str = "joint"
     log_std_max: float = LOG_STD_MAX
-    gate: GateSpec | None = None
 
     @property
     def info(self) -> EncoderInfo:
@@ -175,6 +173,4 @@ class PolicySpec:
         fields["state"] = tuple((name, size) for name, size in fields["state"])
         for name in ("cameras", "image_size", "hidden"):
             fields[name] = tuple(fields[name])
-        if (gate := fields.get("gate")) is not None:
-            fields["gate"] = GateSpec(**gate)
         return PolicySpec(**fields)

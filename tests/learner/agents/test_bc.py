@@ -85,7 +85,7 @@ def test_another_algorithms_checkpoint_is_refused() -> None:
 
 
 def test_an_algorithm_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match="bc, hg_dagger, hil_serl, q2rl, rlpd"):
+    with pytest.raises(ConfigError, match="bc, hg_dagger, hil_serl, rlpd"):
         LearnerConfig(algorithm="dagger")
 
 
@@ -94,7 +94,6 @@ def test_behaviour_cloning_makes_no_steps_of_its_own() -> None:
         "bc": True,
         "hg_dagger": False,
         "hil_serl": False,
-        "q2rl": False,
         "rlpd": False,
         "rlpd_bc": False,
     }
