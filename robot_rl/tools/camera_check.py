@@ -15,7 +15,7 @@ import numpy as np
 
 from robot_rl import config
 from robot_rl.cameras import flow, is_simulated, open_camera
-from robot_rl.cameras._live import Crop, LiveCamera, crop_and_resize
+from robot_rl.cameras._live import Crop, Frame, LiveCamera, crop_and_resize
 from robot_rl.config import CameraConfig, Hardware, Task
 from robot_rl.config.judge import judge_inputs
 from robot_rl.controllers.setup import open_in_company
@@ -124,18 +124,26 @@ def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], d
                     views.append(View(camera, device.read()))
             except RobotRLError as error:
                 problems[camera.name] = str(error)
-        until, first = time.monotonic() + seconds, {c.name: live.newest() for c, live, _ in opened}
-        while opened and time.monotonic() < until:
-            time.sleep(LOOK_S)
+        began: dict[str, Frame] = {}
+        newest: dict[str, Frame] = {}
+        until = time.monotonic() + seconds
+        while opened:
             for camera, live, ages in opened:
                 try:
-                    ages.append(time.monotonic() - live.newest().t)
+                    frame = live.newest()
                 except RobotRLError as error:
                     problems[camera.name] = str(error)
+                    continue
+                ages.append(time.monotonic() - frame.t)
+                began.setdefault(camera.name, frame)
+                newest[camera.name] = frame
+            if time.monotonic() >= until:
+                break
+            time.sleep(LOOK_S)
         for camera, live, ages in opened:
             if camera.name in problems:
                 continue
-            last, begun = live.newest(), first[camera.name]
+            last, begun = newest[camera.name], began[camera.name]
             rate_hz = (last.number - begun.number) / max(last.t - begun.t, 1e-3)
             asked_hz, limit_s = live.options.rate_hz, live.options.max_age_s
             now = live.controls()

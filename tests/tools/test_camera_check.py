@@ -13,12 +13,13 @@ import yaml
 
 from robot_rl import cli, config
 from robot_rl.cameras import lines_for_file
+from robot_rl.cameras._live import LiveCamera
 from robot_rl.cameras.mujoco import gl_problem
 from robot_rl.config import CameraConfig
 from robot_rl.dataset.pictures import GOOD
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.tools import camera_check, check, delay_check
-from robot_rl.types import ConfigError
+from robot_rl.types import CameraStaleError, ConfigError
 from tests.cameras.bench import Mjpeg, RealSense, be_quick, video
 
 HARDWARE = config.load_hardware("sim_panda")
@@ -75,6 +76,24 @@ def test_cameras_that_do_not_work_do_not_hide_the_others(film, monkeypatch):
     stalls.close()
     assert [view.camera.name for view in seen] == ["film"]
     assert problems.keys() == {"absent", "stalls"} and "/dev/video98" in problems["absent"]
+
+
+@pytest.mark.parametrize("at_its", ["first", "last"])
+def test_one_that_stalls_at_any_look_does_not_hide_the_others(film, monkeypatch, at_its):
+    newest, until = LiveCamera.newest, time.monotonic() + 0.5
+    looks = []
+
+    def stale(camera):
+        if camera.name == "stalls":
+            looks.append(time.monotonic())
+            if (len(looks) == 1) if at_its == "first" else (looks[-1] >= until):
+                raise CameraStaleError("it stalls", camera.name)
+        return newest(camera)
+
+    monkeypatch.setattr(LiveCamera, "newest", stale)
+    monkeypatch.setattr(camera_check, "LOOK_S", 0.1)
+    seen, problems = camera_check.look([opencv("film", film), opencv("stalls", film)], 0.5)
+    assert [view.camera.name for view in seen] == ["film"] and problems == {"stalls": "it stalls"}
 
 
 def test_the_sheet_shows_the_crop_and_what_the_policy_sees():
