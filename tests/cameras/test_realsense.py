@@ -363,9 +363,8 @@ def test_the_check_of_a_bench_says_at_which_port_a_camera_is(bench, monkeypatch,
 
     monkeypatch.setattr(check, "CAMERA_S", 0.3)
     device = SimulatedRealSense(bench.bus, "0777", usb=usb)
-    patient = wrist(
-        "0777", max_age_s=5.0
-    )  # a busy machine may leave it without a frame for a moment
+    # a busy machine may leave it without a frame for a moment
+    patient = wrist("0777", max_age_s=5.0)
     hardware = replace(config.load_hardware("sim_panda"), cameras=(patient,))
     findings = list(check._check_cameras(hardware))
     device.unplug()

@@ -144,9 +144,7 @@ class Scene(interfaces.Scene):
         return is_free and are_open and is_on_mark(data) and _is_at_rest(data)
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
-        """The left hand takes hold of its end of the bar and brings it to the middle, the right one
-        takes the other end, the left one lets go and withdraws, the right one lays the bar down.
-        """
+        """The way of the bar from hand to hand and onto the mark (`_handover_way.py`)."""
         return phases(data)
 
 
