@@ -57,7 +57,6 @@ TASK = replace(
         "learner.pretrain.brightness": 0.4,
         "learner.pretrain.shift": 4,
         "learner.pretrain.held_out": 12,
-        "learner.pretrain.max_seconds": 3_000.0,
         "learner.pretrain.renew_at": (400, 1_000, 2_500, 5_000),
     },
 )

@@ -104,8 +104,6 @@ TASK = Task(
         "learner.pretrain.shift": 4,
         "learner.pretrain.shift_beyond": 0.04,
         "learner.pretrain.epochs": 32,
-        # A quarter of an hour on two cores, beside another run
-        "learner.pretrain.max_seconds": 3_000.0,
         # Twenty demonstrations show twenty scenes: own episodes show more of them
         "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),
     },

@@ -58,7 +58,8 @@ class PretrainConfig:
         epochs: they bound the work (a run must repeat for a seed). 2,700 frames of two cameras at
             128 px take about 2 s per epoch on two cores with bfloat16.
         max_seconds: on a machine that is too slow for the epochs it ends them, and the learning rate
-            has come down by then.
+            has come down by then. What a run learns then depends on the machine and on what else it
+            does: `robot-rl doctor` says so.
         batch_size: frames of one update.
         learning_rate: of AdamW, at its highest.
         weight_decay: of AdamW.
@@ -80,7 +81,7 @@ class PretrainConfig:
     """
 
     epochs: int = 36
-    max_seconds: float = 600.0
+    max_seconds: float = 3_000.0
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 0.03
@@ -98,7 +99,7 @@ class PretrainConfig:
 @dataclass(frozen=True)
 class GoalError:
     """Median errors on scenes that were held out, all frames and those with the goal nearer than 15
-    mm.
+    mm. `trained`: the share of the asked updates that were made before the time was over.
     """
 
     frames: int
@@ -106,6 +107,7 @@ class GoalError:
     rotation_deg: float
     near_position_mm: float
     near_rotation_deg: float
+    trained: float = 1.0
 
     def __str__(self) -> str:
         return (
@@ -195,10 +197,12 @@ def pretrain(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, rate, total_steps=steps, pct_start=0.1
     )
+    trained = 1.0
     for step, rows in enumerate(_minibatches(train, config, generator)):
         share = (time.monotonic() - begun) / config.max_seconds
         if share > 1.0:
             log.warning("pretraining stopped after %d of %d steps: time is over", step, steps)
+            trained = step / steps
             break
         progress(step, steps)
         # augment, predict, and compare; near goals count more
@@ -216,7 +220,7 @@ def pretrain(
     # frozen features are computed once per frame, by the actor as by the learner
     vision.set_dtype(torch.float32)
     vision.requires_grad_(False)
-    error = goal_error(vision, frames, test) if len(test) else None
+    error = replace(goal_error(vision, frames, test), trained=trained) if len(test) else None
     took = time.monotonic() - begun
     log.info("encoder pretrained on %d frames in %.0f s: %s", len(train), took, error)
     return error

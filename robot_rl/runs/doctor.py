@@ -160,6 +160,14 @@ def _sight(run: Run) -> Iterator[Finding]:
             f"{off:.1f} mm off in scenes that it has not learnt from",
             "it takes near for far: more demonstrations, more wandering about the goal, docs/sight.md",
         )  # fmt: skip
+    if "trained" in error:
+        made = number(error, "trained")
+        yield judged(
+            "sight", "its training", made >= 1.0,
+            f"{made:.0%} of its updates were made before the time was over",
+            "a GPU (--learner.device cuda), nothing else on the cores, or more time:"
+            " --learner.pretrain.max-seconds",
+        )  # fmt: skip
 
 
 def _updates(run: Run) -> Iterator[Finding]:

@@ -391,10 +391,12 @@ def test_the_learning_rate_has_come_down_when_the_steps_or_the_time_are_over(
 
     monkeypatch.setattr(torch.optim.AdamW, "step", noted)
     monkeypatch.setattr("robot_rl.learner.pretrain.time.monotonic", lambda: 0.5 * next(ticks))
-    pretrain(GoalVision(("eye",), (32, 32), 16, goal_size=6), frames, config, seed=0)
+    error = pretrain(GoalVision(("eye",), (32, 32), 16, goal_size=6), frames, config, seed=0)
     assert max(rates) == pytest.approx(config.learning_rate, rel=0.2)
     assert rates[-1] < 0.1 * config.learning_rate
     assert (len(rates) < 15) == (max_seconds < 1e9)
+    asked = 10 * (3 * 8 // 8)
+    assert error is not None and error.trained == len(rates) / asked
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def episodes(count: int = 60, alone_from: int = 20) -> Rows:
 
 def metrics() -> Rows:
     """Of one whose critics know what comes."""
-    seen = {"near_position_mm": 0.4}
+    seen = {"near_position_mm": 0.4, "trained": 1.0}
     return [{"env_steps": 0, "pretraining": seen}] + [
         {
             "env_steps": 50 * n, "updates": 200 * n, "forgiven_updates": 0, "demo_transitions": 700,
@@ -94,6 +94,8 @@ SICK_LINES: dict[tuple[str, str], dict[str, Any]] = {
     ("shown", "learnt from"): {"demo_transitions": 0},
     # a run of usb_insert has said so of an encoder, and nobody heard of it
     ("sight", "the goal, near it"): {"pretraining": {"near_position_mm": 170.7}},
+    # beside three other runs on two cores ten minutes were over in the midst of it
+    ("sight", "its training"): {"pretraining": {"trained": 0.4}},
     ("updates", "made"): {"forgiven_updates": 5_000},
     ("critics", "figures"): {"critic_loss": None},
     ("critics", "value"): {"q": 1.3},
