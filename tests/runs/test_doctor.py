@@ -94,7 +94,7 @@ SICK_LINES: dict[tuple[str, str], dict[str, Any]] = {
     ("shown", "learnt from"): {"demo_transitions": 0},
     # a run of usb_insert has said so of an encoder, and nobody heard of it
     ("sight", "the goal, near it"): {"pretraining": {"near_position_mm": 170.7}},
-    # beside three other runs on two cores ten minutes were over in the midst of it
+    # usb_insert's, beside another run on two cores: ten minutes were over in the midst of it
     ("sight", "its training"): {"pretraining": {"trained": 0.4}},
     ("updates", "made"): {"forgiven_updates": 5_000},
     ("critics", "figures"): {"critic_loss": None},
