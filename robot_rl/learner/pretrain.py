@@ -59,7 +59,7 @@ class PretrainConfig:
             128 px take about 2 s per epoch on two cores with bfloat16.
         max_seconds: on a machine that is too slow for the epochs it ends them, and the learning rate
             has come down by then. What a run learns then depends on the machine and on what else it
-            does: `robot-rl doctor` says so.
+            does: `robot-rl doctor` says so, where scenes are held out.
         batch_size: frames of one update.
         learning_rate: of AdamW, at its highest.
         weight_decay: of AdamW.
