@@ -10,7 +10,8 @@ free wandering (provenance SCRIPT) that starts at a success.
 
 Of a run's own episodes, and of the outcomes that were collected for a classifier, as much is known:
 where they succeeded, or, of a failure, up to where an operator has last taken hold of something. They
-show scenes that the demonstrations do not.
+show scenes that the demonstrations do not; where those agree, own episodes do not contradict them
+(`goal_agreement.py`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,12 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_rl import geometry
+from robot_rl.learner.goal_agreement import as_shown
 from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.stream.episodes import EndedEpisode, by_episode, first_shown, meant
 from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
 SHOWN = (Provenance.DEMO, Provenance.HUMAN)
 """An operator takes hold of things as they are to be held; a policy may have taken them across."""
+Known = tuple[int, Sequence[Step], Sequence[Sequence[Array | None]]]
 TOUCHED_M = 0.05
 """A hand that closes on nothing so near to where it takes hold later may have moved the thing [m]."""
 
@@ -63,9 +66,11 @@ def goal_frames(
     The goal is where the tool was when success was meant, `said_late_s` before it was said: a
     person may have let go or drawn back by then. Raises DataError if there are no frames.
     """
+    shown = [*_shown_goals(steps, spec, outcomes, said_late_s)]
+    first_own = 1 + max((scene for scene, _, _ in shown), default=-1)
     known = [
         (scene, step, list(zip(_poses(step, spec), goal, strict=True)))
-        for scene, episode, goals in _known_goals(steps, spec, own, outcomes, said_late_s)
+        for scene, episode, goals in (*shown, *_own_goals(own, first_own, spec, said_late_s))
         for step, goal in zip(episode, goals, strict=True)
         if any(pose is not None for pose in goal)
     ]
@@ -75,11 +80,16 @@ def goal_frames(
         )
     scenes, steps, ways = zip(*known, strict=True)
     seen = [step.observation for step in steps]
-    goals = [np.concatenate([_seen(*pair) for pair in way]) for way in ways]
+    numbers = np.array(scenes)
+    goals = np.array([np.concatenate([_seen(*pair) for pair in way]) for way in ways], np.float32)
+    if spec.place_keys:
+        places = np.array([spec.places(each) for each in seen])
+        holds = np.array([spec.holding_hands(each) for each in seen])
+        goals = as_shown(goals, places, numbers >= first_own, numbers, holds)
     images = {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras}
     told = np.array([spec.told(each) for each in seen])
     authors = np.array([step.provenance for step in steps])
-    return GoalFrames(images, told, np.array(goals, np.float32), np.array(scenes), authors)
+    return GoalFrames(images, told, goals, numbers, authors)
 
 
 def _seen(pose: Array, goal: Array | None) -> Array:
@@ -87,15 +97,11 @@ def _seen(pose: Array, goal: Array | None) -> Array:
     return geometry.pose_delta(pose, goal) if goal is not None else np.full(6, np.nan)
 
 
-def _known_goals(
-    steps: Iterable[Step],
-    spec: PolicySpec,
-    own: Iterable[EndedEpisode],
-    outcomes: Iterable[Step],
-    said_late_s: float,
-) -> Iterator[tuple[int, Sequence[Step], Sequence[Sequence[Array | None]]]]:
-    """The number of the scene, an episode and in each of its frames the goal's pose for each arm, if
-    it is known.
+def _shown_goals(
+    steps: Iterable[Step], spec: PolicySpec, outcomes: Iterable[Step], said_late_s: float
+) -> Iterator[Known]:
+    """What was shown: the number of the scene, an episode and in each of its frames the goal's pose
+    for each arm, if it is known.
     """
     scene = -1
     for outcome in by_episode(outcomes):
@@ -126,10 +132,15 @@ def _known_goals(
             follows = bool(reached) and reached[-1].episode == first.episode - 1
             goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)
             yield scene, episode, [goal] * len(episode)
-    for ended in own:
-        scene += 1
+
+
+def _own_goals(
+    own: Iterable[EndedEpisode], scene: int, spec: PolicySpec, said_late_s: float
+) -> Iterator[Known]:
+    """The same of a run's own episodes, each in a scene of its own, from this number on."""
+    for number, ended in enumerate(own, scene):
         end = meant(ended.steps, said_late_s) if ended.success else None
-        yield scene, ended.steps, _goals_in(ended.steps, end, spec)
+        yield number, ended.steps, _goals_in(ended.steps, end, spec)
 
 
 def _goals_in(

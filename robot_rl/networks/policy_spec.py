@@ -83,6 +83,11 @@ class PolicySpec:
         return tuple(name for name, _ in self.state if name.endswith("/tcp_pose"))
 
     @property
+    def place_keys(self) -> tuple[str, ...]:
+        """The names of the tools' places on the bench, one per arm, if the task observes them."""
+        return tuple(name for name, _ in self.state if name.endswith("/" + PLACE))
+
+    @property
     def told_state(self) -> tuple[tuple[str, int], ...]:
         """The state entries that an encoder is told which predicts the goal: downwards, seen from
         each tool, the hands, and which way a task goes that has a way back.
@@ -116,6 +121,10 @@ class PolicySpec:
     def tools(self, observation: Observation) -> Array:
         """The tools' poses `(arms, 6)` [m, rad], relative to those at the episode's start."""
         return np.stack([observation[name] for name in self.pose_keys])
+
+    def places(self, observation: Observation) -> Array:
+        """Where the tools are on the bench `(6 per arm,)` [m, rad], of `place_keys`."""
+        return np.concatenate([observation[name] for name in self.place_keys])
 
     @property
     def vision_size(self) -> int:
