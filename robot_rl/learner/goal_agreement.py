@@ -30,7 +30,7 @@ def as_shown(goals: Array, places: Array, own: Array, scenes: Array, holds: Arra
     for held in np.unique(holds, axis=0):
         alike = np.flatnonzero((holds == held).all(1))
         for arm in range(holds.shape[1]):
-            part = np.ix_(alike, range(6 * arm, 6 * arm + 6))
+            part = np.ix_(alike, np.arange(6 * arm, 6 * arm + 6))
             kept[part] = _kept_near(goals[part], places[part], own[alike], scenes[alike])
     return kept
 
