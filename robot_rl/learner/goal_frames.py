@@ -27,9 +27,11 @@ from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
 SHOWN = (Provenance.DEMO, Provenance.HUMAN)
 """An operator takes hold of things as they are to be held; a policy may have taken them across."""
-Known = tuple[int, Sequence[Step], Sequence[Sequence[Array | None]]]
 TOUCHED_M = 0.05
 """A hand that closes on nothing so near to where it takes hold later may have moved the thing [m]."""
+Known = tuple[int, Sequence[Step], Sequence[Sequence[Array | None]]]
+"""The number of a scene, an episode in it, and in each of its frames the goal's pose for each arm, None
+if nobody knows it."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,7 @@ def _seen(pose: Array, goal: Array | None) -> Array:
 def _shown_goals(
     steps: Iterable[Step], spec: PolicySpec, outcomes: Iterable[Step], said_late_s: float
 ) -> Iterator[Known]:
-    """What was shown: the number of the scene, an episode and in each of its frames the goal's pose
-    for each arm, if it is known.
-    """
+    """What is known of what was shown."""
     scene = -1
     for outcome in by_episode(outcomes):
         scene += 1
@@ -137,7 +137,7 @@ def _shown_goals(
 def _own_goals(
     own: Iterable[EndedEpisode], scene: int, spec: PolicySpec, said_late_s: float
 ) -> Iterator[Known]:
-    """The same of a run's own episodes, each in a scene of its own, from this number on."""
+    """What is known of a run's own episodes, each in a scene of its own, from this number on."""
     for number, ended in enumerate(own, scene):
         end = meant(ended.steps, said_late_s) if ended.success else None
         yield number, ended.steps, _goals_in(ended.steps, end, spec)
