@@ -67,7 +67,7 @@ TASK = Task(
         filter_time_s=0.05,
     ),
     defaults={
-        # 3,500 to 3,700 are shown; behind them half of these are its own (docs/tasks.md)
+        # 3,400 to 3,700 are shown; behind them half of these are its own (docs/tasks.md)
         "steps": 5_000,
         # The successes that are shown for the judge are learnt from as well
         "demos": 10,
