@@ -26,9 +26,14 @@ MAX_AGE_S = 0.5
 """More than by default: the tests of many may run beside one another."""
 
 
+opened: list[LiveCamera] = []
+
+
 def open_live(config: CameraConfig, image_size: tuple[int, int] | None) -> LiveCamera:
+    """It is closed after the test, whatever came of it: its thread would go on in the next one."""
     camera = open_camera(config, image_size)
     assert isinstance(camera, LiveCamera)
+    opened.append(camera)
     return camera
 
 
