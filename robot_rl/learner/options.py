@@ -45,8 +45,6 @@ class LearnerConfig:
             the hand shows the goal from the tool, wherever on the bench both are: of one scene, or
             few, more can be learnt through it alone (docs/seeing.md).
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
-        goal_alone: of an encoder that predicts the goal, policy and critics see that alone, and none
-            of the features that tell the scenes apart which it has learnt from (docs/seeing.md).
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of
             them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
         shift_pixels: DrQ's random shift, each camera's its own.
@@ -80,7 +78,6 @@ class LearnerConfig:
     encoder_weights: str = ""
     cameras: tuple[str, ...] = ()
     camera_features: int = 0
-    goal_alone: bool = False
     feature_variants: int = 0
     shift_pixels: int = PAD
     learn_outcomes: bool = True
@@ -192,7 +189,6 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
         config.cameras,
         camera_features=features,
         renewed=renewed,
-        goal_alone=info.goal and config.goal_alone,
         **config.agent.policy_options,
     )
 

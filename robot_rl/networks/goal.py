@@ -38,8 +38,7 @@ FRAMES = {PLACE: "bench", GRASP: "grasp"}
 
 
 class GoalVision(Vision):
-    """Features of all cameras, and behind them where the goal is from each tool [m, rad]; that
-    `alone`, where nothing else is to be learnt from.
+    """Features of all cameras, and behind them where the goal is from each tool [m, rad].
 
     The head predicts the goal from all cameras and what is `told` besides `(B, T)`, the quantities
     of that name: gravity in tool axes, since a tilted tool and one that stands aside look alike,
@@ -63,7 +62,6 @@ class GoalVision(Vision):
         goal_size: int,
         told: Sequence[tuple[str, int]] = (),
         network: Network = SmallCNN,
-        alone: bool = False,
     ):
         super().__init__(cameras, image_size, features, network)
         self.balance = Normaliser(told) if told else None
@@ -80,8 +78,7 @@ class GoalVision(Vision):
         for name, size in {"bench": 0, **{n: len(e) for n, e in self._frames.items()}}.items():
             self.register_buffer(f"{name}_mean", torch.zeros(size))
             self.register_buffer(f"{name}_std", torch.ones(size))
-        self._alone = alone
-        self.cached_size = self.size = goal_size + (0 if alone else self.size)
+        self.cached_size = self.size = self.size + goal_size
 
     @torch.no_grad()
     def scale_to(self, goals: Tensor, told: Tensor) -> None:
@@ -123,7 +120,7 @@ class GoalVision(Vision):
             seen = torch.cat([seen_from(*arm) for arm in zip(tools, poses, strict=True)], -1)
             says = torch.cat([_says(tool).expand_as(tool) for tool in tools], -1)
             goal = torch.lerp(goal, seen, torch.sigmoid(weight) * says)
-        return goal if self._alone else torch.cat([features, goal], -1)
+        return torch.cat([features, goal], -1)
 
 
 def _says(tool: Tensor) -> Tensor:

@@ -43,14 +43,9 @@ class Policy(nn.Module):
         self.normaliser = Normaliser([*spec.state, *goals])
         self.vision: Vision | TrunkVision | None = None
         if spec.encoder != "none":
+            size, told = spec.image_size, spec.told_state
             self.vision = make_vision(
-                spec.encoder,
-                spec.cameras,
-                spec.image_size,
-                spec.camera_features,
-                spec.goal_size,
-                spec.told_state,
-                spec.goal_alone,
+                spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size, told
             )
         self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
         self.parts = ActionParts(spec.actions)

@@ -32,8 +32,7 @@ class PolicySpec:
     `state` are the names and sizes of the state entries, in the order in which they are
     concatenated. `encoder` is one of `networks/vision.py`. `renewed`: it is pretrained again during
     the run, and so travels with the weights. `hand` is one of HANDS. `log_std_max`: of the
-    Gaussian before the tanh. `goal_alone`: of an encoder that predicts the goal nothing else is
-    seen, none of the features behind its prediction.
+    Gaussian before the tanh.
     """
 
     state: tuple[tuple[str, int], ...]
@@ -46,7 +45,6 @@ class PolicySpec:
     renewed: bool = False
     hand: str = "joint"
     log_std_max: float = LOG_STD_MAX
-    goal_alone: bool = False
 
     @property
     def info(self) -> EncoderInfo:
@@ -135,8 +133,7 @@ class PolicySpec:
         """
         if self.encoder == "none":
             return 0
-        features = 0 if self.goal_size and self.goal_alone else self.camera_features
-        return features * len(self.cameras) + self.goal_size
+        return self.camera_features * len(self.cameras) + self.goal_size
 
     @staticmethod
     def from_space(

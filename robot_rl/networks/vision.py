@@ -115,12 +115,11 @@ def make_vision(
     features: int,
     goal_size: int,
     told: Sequence[tuple[str, int]] = (),
-    goal_alone: bool = False,
 ) -> Vision | TrunkVision:
     """The network of an encoder (not "none") for these cameras, with random weights."""
     info = encoder_info(encoder)
     if goal_size:
-        return GoalVision(cameras, image_size, features, goal_size, told, info.network, goal_alone)
+        return GoalVision(cameras, image_size, features, goal_size, told, info.network)
     if info.trunk is None:
         return Vision(cameras, image_size, features, info.network)
     return TrunkVision(cameras, image_size, features, info.trunk)

@@ -126,25 +126,3 @@ def test_predicted_goal_is_seen_coarse_and_fine_and_the_cameras_features_as_they
     assert torch.equal(features[:, -8:], vision[:, :8])
     seen = Normaliser([("state/tcp_pose", 6), ("state/b", 2), ("goal0/goal", 6)])
     assert torch.equal(features[:, :-8], seen(torch.cat([state, vision[:, 8:]], -1)))
-
-
-def test_a_policy_of_the_goal_alone_sees_what_the_other_one_sees_behind_the_features() -> None:
-    both = PolicySpec.from_space(SPACE, "goal", camera_features=4)
-    alone = replace(both, goal_alone=True)
-    with_features, policy = Policy(both), Policy(alone)
-    assert with_features.vision is not None and policy.vision is not None
-    policy.vision.load_state_dict(with_features.vision.state_dict())
-    images = {name: torch.from_numpy(observe()["image/" + name])[None] for name in both.cameras}
-    goal = policy.vision(images)
-    assert torch.equal(goal, with_features.vision(images)[:, -6:])
-    assert policy.cached_size == 6  # of each frame, in the replay and on disk
-    seen = policy.features(torch.randn(1, 8), goal)
-    assert seen.shape == (1, policy.normaliser.size) == (1, policy.feature_size)
-    live = LivePolicy(alone.to_json(), policy.state_dict())
-    assert live.act(observe()).shape == (3,) and live.goal is not None
-
-
-def test_a_policy_of_before_the_goal_could_be_alone_sees_the_features() -> None:
-    old = PolicySpec.from_space(SPACE, "goal", camera_features=4).to_json()
-    del old["goal_alone"]
-    assert not PolicySpec.from_json(old).goal_alone
