@@ -184,9 +184,8 @@ class _Capture:
     def grab(self, timeout_s: float) -> Grab | None:
         if self._is_file:
             now = time.monotonic()
-            self._due = max(
-                self._due + self._period_s, now
-            )  # what was missed does not come in a burst
+            # what a busy machine has missed does not come in a burst
+            self._due = max(self._due + self._period_s, now)
             time.sleep(self._due - now)
         if not self._capture.grab() and not (self._begin_again() and self._capture.grab()):
             raise DeviceError(f"camera '{self._name}': its stream has ended, or no frames come")
