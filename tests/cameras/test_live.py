@@ -224,6 +224,26 @@ def test_whatever_a_library_raises_the_camera_comes_back(monkeypatch, caplog):
     assert Moody.opened >= 3 and "ZeroDivisionError" in caplog.text
 
 
+class HeldUp(Moody):
+    """A device whose frames are there, before a thread that a busy machine now and then holds up."""
+
+    def grab(self, timeout_s):
+        self._grabbed += 1
+        time.sleep(1.5 * _live.FIRST_FRAME_S if self._grabbed in (1, 4) else 0.01)
+        if self._grabbed in (1, 4):
+            return None
+        return _live.Grab(np.full((4, 4, 3), self._grabbed % 256, np.uint8), time.monotonic())
+
+
+def test_a_machine_that_held_the_thread_up_is_no_camera_that_fell_silent(monkeypatch, caplog):
+    be_quick(monkeypatch)
+    opened = Moody.opened
+    camera = _live.LiveCamera("held up", _live.LiveOptions(max_age_s=5.0), None, HeldUp)
+    wait_until(lambda: camera.newest().number > 12)
+    camera.close()
+    assert Moody.opened == opened + 1 and "opened again" not in caplog.text
+
+
 @pytest.mark.slow
 @given(
     wait_s=st.floats(0.0, 2.0),

@@ -13,6 +13,8 @@ from robot_rl.config import CameraConfig
 from robot_rl.types import ConfigError, DeviceError
 from tests.cameras.bench import Webcam, be_quick, open_live, video, wait_until
 
+pytestmark = pytest.mark.real_clock
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):

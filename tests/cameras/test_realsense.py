@@ -2,11 +2,11 @@
 device, modes.
 """
 
+import contextlib
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from robot_rl.config import CameraConfig
-from robot_rl.types import ConfigError, DeviceError
+from robot_rl.types import CameraStaleError, ConfigError, DeviceError
 from tests.cameras.bench import MAX_AGE_S, RealSense, be_quick, open_live, read_or_why, wait_until
 
 rs = pytest.importorskip(
@@ -24,6 +24,8 @@ rs = pytest.importorskip(
     reason="pip install robot_rl[realsense], with libusb-1.0-0",
     exc_type=ImportError,
 )
+
+pytestmark = pytest.mark.real_clock
 
 ROOT = Path(__file__).parents[2]
 CONTROLS = {
@@ -65,7 +67,7 @@ def test_two_cameras_are_told_apart_by_their_serials(bench, second):
     cameras = [open_live(wrist(serial), (64, 64)) for serial in ("0001", "0777")]
     second.stall(True)
     wait_until(lambda: read_or_why(cameras[1]))
-    assert not read_or_why(cameras[0])
+    wait_until(lambda: not read_or_why(cameras[0]) and read_or_why(cameras[1]))
     second.stall(False)
     wait_until(lambda: not read_or_why(cameras[1]))
     for camera in cameras:
@@ -148,7 +150,8 @@ def test_a_recording_plays_as_the_camera_did_and_begins_again(bench, tmp_path):
     reds = list[int]()
 
     def is_seen() -> bool:
-        reds.append(int(camera.read()[24, 32, 0]))
+        with contextlib.suppress(CameraStaleError):  # a busy machine may hold all of it up
+            reds.append(int(camera.read()[24, 32, 0]))
         return len(set(reds)) >= 8 and sum(after < before for before, after in pairwise(reds)) >= 1
 
     wait_until(is_seen)
@@ -421,7 +424,7 @@ def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_f
         bench.device.stall(True)
         bench.device.error_s = 0.0
         bench.device.stall(False)
-        with closing(open_live(wrist("0001"), None)) as camera:
+        with contextlib.closing(open_live(wrist("0001"), None)) as camera:
             # the way of the quickest of some, not of a first one that was held up
             wait_until(lambda: len(took) > 5)
             for step in (3600.0, -7200.0, 0.3, -0.3):
