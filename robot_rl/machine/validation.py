@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -214,12 +215,18 @@ def from_yaml(
 
 def _validate(cls: type[T], data: Any, given: tuple[str, ...] = ()) -> tuple[T, list[Problem]]:
     """The value, and the list of what is wrong with it (then there is no value)."""
-    # A tuple around the class, because pydantic takes no config for a bare standard dataclass.
-    adapter = TypeAdapter(tuple[cls], config=_STRICT)  # type: ignore[valid-type]
     try:
-        return adapter.validate_json(json.dumps([data]))[0], []
+        return _adapter(cls).validate_json(json.dumps([data]))[0], []  # type: ignore[arg-type]
     except ValidationError as error:
         return None, [_problem(cls, dict(item), given) for item in error.errors()]  # type: ignore[return-value]
+
+
+@cache
+def _adapter(cls: Any) -> TypeAdapter[Any]:
+    """Made once: it takes longer than what it validates. A tuple around the class, because pydantic
+    takes no config for a bare standard dataclass.
+    """
+    return TypeAdapter(tuple[cls], config=_STRICT)
 
 
 def _problem(cls: type, item: dict[str, Any], given: tuple[str, ...]) -> Problem:
