@@ -299,6 +299,7 @@ def test_without_grippers_updates_are_bit_for_bit_those_of_an_arm_alone() -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
 def test_compiled_updates_with_hands_are_those_that_were_not_compiled() -> None:
     # critics of one layer: each more is as many files for the C++ compiler
     plain, compiled = make_hands(hidden=(32,)), make_hands(hidden=(32,))

@@ -206,6 +206,7 @@ def test_cloning_reproduces_the_demonstrations() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
 def test_compiled_updates_are_those_that_were_not_compiled() -> None:
     # critics of one layer: each more is as many files for the C++ compiler
     plain, compiled = make_agent(hidden=(32,)), make_agent(hidden=(32,))
