@@ -22,6 +22,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
+unexport PYTHONDONTWRITEBYTECODE # else each of a run's processes compiles all modules anew: half a second
 .PHONY: train test test-fast soak soak-targets soak-deaths walkthrough cross-check bench-data bench-learner bench-peers gpu-check tasks check wheel clean install piece-by-piece gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
