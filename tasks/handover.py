@@ -35,7 +35,7 @@ TASK = Task(
         "classifier",
         {
             "name": "bar_laid_down",
-            "crops": {"front": (0.35, 0.56, 0.5, 0.24)},
+            "crops": {"front": (0.36, 0.58, 0.62, 0.29)},
             "width_between": (BAR_WIDTH_M + 0.020, 0.085),
         },
     ),

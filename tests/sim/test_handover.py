@@ -8,12 +8,17 @@ import pytest
 
 from robot_rl import config
 from robot_rl.geometry import pose_delta, pose_inverse, pose_move, pose_multiply
-from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
-from robot_rl.sim.phases import after_done, fitting, next_places
+from robot_rl.sim.phases import fitting, next_places
 from robot_rl.sim.scenes._bar import BAR, GRASPED_M, LEFT, MARK, RIGHT, is_on_mark
-from robot_rl.sim.scenes._handover_way import GRIP_M, MEETING, MEETING_RANGE_M, NEAR_RAD
+from robot_rl.sim.scenes._handover_way import (
+    GRIP_M,
+    HEIGHT_M,
+    MEETING_LEFT,
+    MEETING_RIGHT,
+    MET_M,
+)
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.types import ConfigError, OperatorCommand, Use
@@ -171,35 +176,71 @@ def test_a_bar_that_lies_askew_on_the_marks_edge_is_not_let_go_of(player, turned
     assert lay_down(player, states) == OperatorCommand.SUCCESS
 
 
-def test_which_hand_moves_until_the_right_one_has_the_bar_follows_from_where_the_left_one_is(
-    player,
-):
-    """A policy sees that; where an operator wants to meet this time it does not."""
-    middle, places = np.array(MEETING) - (GRIP_M, 0.0, 0.0), []
-    for seed in range(1000, 1004):
+def seen_by_right(player, pose):
+    """A pose `(7,)` of the scene, from the base of the right arm."""
+    return pose_multiply(pose_inverse(np.array(player.scene.stands[RIGHT])), pose)
+
+
+def take_over(player, states, steps=160) -> float:
+    """Let an operator who comes now go on until the right hand alone has the bar; the largest force
+    [N] that the right hand feels meanwhile.
+    """
+    player.operator._index, pressed, until = -1, 0.0, player.took + steps
+    while player.took < until and opening(player.data, LEFT) < 0.07:
+        states, _ = player.follow(states)
+        pressed = max(pressed, float(np.linalg.norm(states[RIGHT].wrench_base_tcp[:3])))
+    assert opening(player.data, RIGHT) < BAR[1] + GRASPED_M
+    return pressed
+
+
+def test_whose_turn_it_is_follows_from_what_a_policy_sees_until_the_right_hand_has_the_bar(player):
+    """From whether the left one has lifted it, and from where the right one stands."""
+    for seed in range(1000, 1003):
         states, player.took = player.begin(seed), 0
         player.operator.begin_episode()
         while opening(player.data, RIGHT) > BAR[1] + GRASPED_M:
-            here = tcp_pose(player.data, LEFT)
-            turned = abs(pose_delta(here, upright(0.0, 0.0, 0.0))[5])
-            meets = (np.abs(here[:3] - middle) < MEETING_RANGE_M).all() and turned < NEAR_RAD
+            away = np.linalg.norm(tcp_pose(player.data, RIGHT)[:3] - MEETING_RIGHT[:3])
+            height = player.data.body("bar").xpos[2]
             phases = player.operator._phases.at(player.latest)
             states, _ = player.follow(states)
-            assert phases[player.operator._index].arm == (RIGHT if meets else LEFT)
-        places.append(here[:3])
-    assert np.ptp(places, axis=0).max() > 0.01, "it is not always the same place"
+            phase = phases[player.operator._index]
+            if height < HEIGHT_M - 0.03 or (away < 0.005 and phase.name != "take"):
+                assert phase.arm == LEFT
+            elif height > HEIGHT_M - 0.01 and away > 0.03:
+                assert phase.arm == RIGHT
+
+
+@pytest.mark.parametrize("away", [(-0.01, 0.025, 0.02), (0.01, -0.025, -0.02)])
+def test_the_bar_is_brought_to_where_the_right_hand_waits(player, away):
+    states = follow_to(player, "bring")
+    stands = MEETING_RIGHT + [*away, 0.0, 0.0, 0.0, 0.0]
+    goes = [states[LEFT].target_base_tcp, seen_by_right(player, stands)]
+    states = player.go(goes, 25)
+    assert take_over(player, states) < 15.0
+    np.testing.assert_allclose(tcp_pose(player.data, RIGHT)[:3], stands[:3], atol=0.008)
+
+
+@pytest.mark.parametrize("aside", [-0.08, 0.08])
+def test_a_right_hand_that_waits_elsewhere_is_sent_there_before_the_bar_is_brought(player, aside):
+    assert abs(aside) > MET_M[1]
+    states = follow_to(player, "bring")
+    elsewhere = seen_by_right(player, MEETING_RIGHT + [0.02, aside, 0.0, 0.0, 0.0, 0.0, 0.0])
+    states = player.go([states[LEFT].target_base_tcp, elsewhere], 25)
+    way = player.operator._phases.at(player.latest)
+    fits = fitting(way, [state.pose_base_tcp for state in states], player.operator._free)
+    assert way[fits].name == "wait"
+    assert take_over(player, states) < 15.0
 
 
 @pytest.mark.parametrize("aside", [-0.06, 0.06])
 def test_from_beside_the_right_hand_comes_around_the_end_of_the_bar(player, aside):
     """Straight on, a finger pushes it out of line."""
-    states, bar = follow_to(player, "ahead"), player.data.body("bar")
-    beside = pose_multiply(
-        pose_in(player, "reach"), np.array([0.0, aside, 0.0, 0.0, 0.0, 0.0, 1.0])
-    )
-    high = beside + [0.0, 0.0, 0.08, 0.0, 0.0, 0.0, 0.0]
-    for pose in (high, beside):
-        states = player.go([states[LEFT].target_base_tcp, pose], 25)
+    states, bar = follow_to(player, "take"), player.data.body("bar")
+    beside = seen_by_right(player, MEETING_RIGHT + [0.0, aside, 0.0, 0.0, 0.0, 0.0, 0.0])
+    held = states[LEFT].target_base_tcp
+    ahead = beside + [-0.06, 0.0, 0.08, 0.0, 0.0, 0.0, 0.0]
+    for pose in (ahead, beside + [0.0, 0.0, 0.08, 0.0, 0.0, 0.0, 0.0], beside):
+        states = player.go([held, pose], 25)
     before, until = bar.xmat.copy(), player.took + 80
     player.operator._index = -1
     while opening(player.data, RIGHT) > 0.05 and player.took < until:
@@ -211,41 +252,23 @@ def test_from_beside_the_right_hand_comes_around_the_end_of_the_bar(player, asid
     assert opening(player.data, RIGHT) < 0.05
 
 
-def test_a_right_hand_that_has_come_too_early_makes_way(player):
-    """Where the bar is to go: the left one would press it against that hand."""
-    states = follow_to(player, "lift")
-    early = states[RIGHT].pose_base_tcp.copy()
-    early[:3] = 0.45, 0.0, 0.08
-    states, until = player.go([states[LEFT].target_base_tcp, early], 30), player.took + 120
-    player.operator._index, pressed = -1, 0.0
-    while opening(player.data, RIGHT) > 0.05 and player.took < until:
-        states, _ = player.follow(states)
-        pressed = max(pressed, float(np.linalg.norm(states[RIGHT].wrench_base_tcp[:3])))
-    assert opening(player.data, RIGHT) < 0.05 and pressed < 15.0
+@pytest.mark.parametrize("turned", [-0.3, 0.3])
+def test_a_bar_that_has_been_turned_in_the_left_hand_is_brought_straight(player, turned):
+    """The bar is aimed, and not the hand that holds it."""
+    states = follow_to(player, "bring")
+    turn_in_hand(
+        player, LEFT, np.array([0, 0, 0, 0, 0, math.sin(turned / 2), math.cos(turned / 2)])
+    )
+    assert take_over(player, states) < 15.0
 
 
-def test_a_bar_that_has_been_turned_in_the_left_hand_is_not_turned_after(player):
-    """Where the arms do not get on it begins with the first phase that is not done. To be in line with
-    a bar that it holds a hand would turn for ever.
-    """
-    states = follow_to(player, "ahead")
-    turn = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.sin(0.15), math.cos(0.15)])
-    turn_in_hand(player, LEFT, turn)
-    yaw = tcp_pose(player.data, LEFT)
-    player.operator._index = after_done(player.operator._phases.at(player.refresh()), 0)
-    for _ in range(15):
-        states, _ = player.follow(states)
-    assert abs(pose_delta(yaw, tcp_pose(player.data, LEFT))[5]) < 0.1
-
-
-def test_a_left_hand_that_drifts_while_it_waits_is_not_sent_back(player):
-    states = follow_to(player, "ahead")
-    drifted = states[LEFT].target_base_tcp.copy()
-    drifted[1] = MEETING_RANGE_M[1] + 0.025
-    states = player.go([drifted, states[RIGHT].target_base_tcp], 15)
-    way = player.operator._phases.at(player.latest)
-    fits = fitting(way, [state.pose_base_tcp for state in states], player.operator._free)
-    assert way[fits].arm == RIGHT
+@pytest.mark.parametrize("along", [-0.012, 0.012])
+def test_a_bar_that_is_held_elsewhere_comes_as_far_between_the_fingers_as_any_other(player, along):
+    states, bar = follow_to(player, "bring"), player.data.joint("bar")
+    bar.qpos[:3] += along * player.data.body("bar").xmat.reshape(3, 3)[:, 0]
+    take_over(player, states)
+    held = np.linalg.norm(player.data.body("bar").xpos - tcp_pose(player.data, RIGHT)[:3])
+    assert abs(held - GRIP_M) < 0.01
 
 
 def test_once_both_have_the_bar_the_left_hand_lets_go_where_it_is(player):
@@ -254,16 +277,25 @@ def test_once_both_have_the_bar_the_left_hand_lets_go_where_it_is(player):
              for state, y in zip(states, (0.09, -0.09), strict=True)]  # fmt: skip
     states = player.go(aside, 25)
     here = states[LEFT].pose_base_tcp
-    assert here[1] > MEETING_RANGE_M[1] + 0.04 and opening(player.data, RIGHT) < BAR[1] + GRASPED_M
+    assert here[1] > 0.065 and opening(player.data, RIGHT) < BAR[1] + GRASPED_M
     np.testing.assert_allclose(pose_in(player, "let go")[:3], here[:3], atol=1e-3)
 
 
-def test_where_the_right_arm_does_not_get_to_the_bar_it_takes_hold_further_out(player):
-    states = follow_to(player, "ahead")
-    short = states[LEFT].target_base_tcp.copy()
-    short[0] = MEETING[0] - GRIP_M - 0.03
-    player.go([short, states[RIGHT].target_base_tcp], 15)
-    assert pose_in(player, "reach")[0] < 0.4451
+def fitting_now(player, states) -> str:
+    """The phase in which an operator would take over now."""
+    way = player.operator._phases.at(player.latest)
+    return str(way[fitting(way, [s.pose_base_tcp for s in states], player.operator._free)].name)
+
+
+@pytest.mark.parametrize("height", [0.0, 0.006, 0.012])
+def test_a_bar_that_is_let_go_a_little_above_the_mark_is_no_reason_to_take_over(player, height):
+    states = follow_to(player, "open")
+    higher = states[RIGHT].target_base_tcp + [0.0, 0.0, height, 0.0, 0.0, 0.0, 0.0]
+    states = player.go([states[LEFT].target_base_tcp, higher], 8)
+    for _ in range(9):
+        states = player.act(states, np.zeros((2, 6)), (0.0, 1.0))
+        assert fitting_now(player, states) == "open"
+    assert player.latest.success
 
 
 def test_where_each_hand_goes_next_is_where_it_takes_hold_or_lets_go_then(player):
@@ -359,10 +391,11 @@ def test_while_outcomes_are_collected_it_shows_a_bar_that_was_let_go_beside_the_
 def test_phases_are_seen_from_each_arms_own_base(player):
     phases = player.operator._phases.at(player.reset(1))
     by_name = {phase.name: phase for phase in phases}
-    far, near = by_name["reach"].pose, by_name["down"].pose
-    seen = pose_multiply(np.array(player.scene.stands[RIGHT]), far)
-    assert abs(np.linalg.norm(seen[:3] - near[:3]) - 0.15) < 1e-6
-    assert [phase.arm for phase in phases] == [0] * 5 + [1, 0, 1, 1, 1, 0, 0, 1, 1, 1]
+    seen = pose_multiply(np.array(player.scene.stands[RIGHT]), by_name["wait"].pose)
+    np.testing.assert_allclose(seen, MEETING_RIGHT, atol=1e-9)
+    assert np.linalg.norm(seen[:3] - MEETING_LEFT[:3]) == pytest.approx(2 * GRIP_M)
+    assert seen[2] == HEIGHT_M
+    assert [phase.arm for phase in phases] == [0] * 5 + [1, 0, 0, 1, 0, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

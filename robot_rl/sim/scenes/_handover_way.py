@@ -31,132 +31,133 @@ from robot_rl.sim.scenes._bar import (
 )
 from robot_rl.types import Array
 
-GRIP_M = 0.075
-"""From the bar's middle to where a hand takes hold: 25 mm from the end."""
-MEETING, MEETING_RANGE_M = (APART_M / 2, 0.0, 0.12), (0.010, 0.025, 0.020)
-"""Where the bar's middle is when it is handed over, about the middle of both workspaces, and how far
-from there at most, along x, y and z: here or there, as people meet. One who always met in one place
-would show the right hand nothing but to go there, wherever the bar is."""
+GRIP_M = sum(HOLD_M) / 2
+"""From the bar's middle to where a hand takes hold: halfway between where it may."""
+HEIGHT_M = 0.12
+"""So high above the table the bar is handed over."""
 OVER_M, CLEAR_M = 0.01, 0.06
 """Fingertips above the bar when they come in line with it, and how far beyond its end an empty hand is
 out of the way [m]."""
 REACHED_X = 0.445
 """So far ahead of its foot the task lets an arm go, less what it may be off [m]."""
-WAITS_X, WAITS_NEAR_M = MEETING[0] + BAR[0] / 2 + MEETING_RANGE_M[0] + 0.005, 0.02
-"""The right hand waits beyond that, and so far beyond it is sent [m]."""
-AHEAD_M, AHEAD_NEAR_M = BAR[0] / 2 - GRIP_M + 0.025, 0.01
-"""From where the right hand takes hold to where its fingers are ahead of the bar, and so near to there
-they come on [m]."""
-MET_M = (0.015, 0.04, 0.04)
-"""So far beside where it might be, along x, y and z, the bar is handed over, too: a hand that drifts
-while it waits is not sent back, as long as the other one reaches it."""
-NEAR_M, NEAR_RAD = 0.02, 0.12
-"""So near to its goal the bar is let go of [m, rad]."""
+MEETING_RIGHT = upright(APART_M / 2 + GRIP_M - 0.005, 0.0, HEIGHT_M, math.pi)
+MEETING_LEFT = upright(MEETING_RIGHT[0] - 2 * GRIP_M, 0.0, HEIGHT_M, 0.0)
+"""The poses `(7,)` of the fingertips where the right hand waits for the bar, with its fingers open
+around where that is to come, and where the left one brings it: about the middle of both workspaces."""
+MET_M = (0.015, 0.03, 0.025)
+"""So far beside that, along x, y and z, a right hand waits well, too: the bar is brought to where it is."""
+BEHIND_M = 0.07
+"""So far before it is handed over the bar is in line with the fingers that it is to come between [m]."""
+CLEAR_OF_END_M, LIFTED_M = 0.025, 0.02
+"""Fingers so far beyond the bar's end are ahead of it, and so near below the height where it is handed
+over it is lifted [m]."""
+NEAR_M, NEAR_RAD, FALLS_M = 0.02, 0.12, 0.02
+"""So near to its goal the bar is let go of [m, rad], and from so far above the mark it falls there [m]."""
 
 
 def phases(data: mujoco.MjData) -> Sequence[Phase]:
-    """The left hand takes hold of its end of the bar and brings it to the middle, the right one
-    takes the other end, the left one lets go and withdraws, the right one lays the bar down.
+    """The left hand picks its end of the bar up, the right one opens where bars are handed over, the
+    left one brings the other end between those fingers, they close, the left hand lets go and
+    withdraws, the right one lays the bar down.
+
+    Where they meet is one place, and where the bar is then depends on where the right hand stands:
+    whose turn it is, and how far, both see at each moment.
     """
     return (*_picking_up(data), *_handing_over(data), *_laying_down(data))
 
 
 def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
-    near, _ = _ends(data)
-    between, taken = is_between(data, LEFT), is_shut(data, RIGHT)
-    has = taken or (between and near[2] > MEETING[2] / 2)
-    meeting, here = meeting_left(data), tcp_pose(data, LEFT)
-    up = here.copy()
-    up[2] = meeting[2]
-    # It stops as soon as it is where bars are handed over: what it does, and with it what the
-    # right one does, follows from where it stands and not from what nobody sees
-    met = taken or _is_meeting(here, (0.0, 0.0, 0.0))
-    wait, held = _wait(data), partial(Phase, gripper=-1, ready=between)
-    free = between and wait.done
+    near, between, taken = _near_end(data), is_between(data, LEFT), is_shut(data, RIGHT)
+    has = taken or (between and near[2] > HEIGHT_M / 2)
+    here = tcp_pose(data, LEFT)
+    up = np.concatenate([here[:2], [HEIGHT_M], here[3:]])
+    high = here[2] > HEIGHT_M - LIFTED_M
+    held = partial(Phase, gripper=-1, ready=between)
     return (
         *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
         Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
         held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=has),
-        held("lift", up, near_m=0.008, near_rad=0.1, done=met),
-        wait,
-        Phase("carry", meeting, gripper=-1, near_m=0.005, near_rad=0.04, ready=free, done=met),
+        held("lift", up, near_m=LIFTED_M, near_rad=0.1, done=taken or high),
     )
 
 
 def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
-    _, far = _ends(data)
-    left, right = is_shut(data, LEFT), is_shut(data, RIGHT)
-    meeting, here = meeting_left(data), tcp_pose(data, LEFT)
-    met = left and _is_meeting(here)
-    there, taken = is_between(data, RIGHT), right and is_open(data, LEFT)
-    back = meeting.copy()
+    left, right, waits = is_shut(data, LEFT), is_shut(data, RIGHT), _waits(data)
+    taken, here = right and is_open(data, LEFT), tcp_pose(data, LEFT)
+    fingers = tcp_pose(data, RIGHT) if waits else MEETING_RIGHT
+    far = data.body("bar").xpos + GRIP_M * axis(data)
+
+    def brought(before_m: float) -> Array:
+        """The left hand, where the bar's end is so far before the right fingers, and straight."""
+        x, y, yaw = _holding(data, LEFT, fingers[0] - GRIP_M - before_m, fingers[1])
+        return upright(min(x, REACHED_X), y, fingers[2] + here[2] - far[2], yaw)
+
+    lets_go = here if right else brought(0.0)
+    back = MEETING_LEFT.copy()
     back[0] -= CLEAR_M + BAR[0] / 2 - GRIP_M
-    of_right, of_left = partial(Phase, arm=RIGHT), partial(Phase, arm=LEFT, gripper=1)
-    comes = partial(of_right, gripper=1, ready=met, done=right)
+    of_left = partial(Phase, arm=LEFT, gripper=1)
+    wait = partial(Phase, "wait", gripper=1, near_m=0.008, near_rad=0.06, arm=RIGHT)
+    brings = partial(Phase, gripper=-1, near_rad=0.08, ready=left and waits, done=right)
     stays = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
-    at = here if right or _is_meeting(here) else meeting
-    let_go = of_left("let go", at, ready=right, done=is_open(data, LEFT))
-    # The fingers come from ahead of the bar, with its end between them; from beside they would
-    # push it, and withdraw first
-    x, y = pose_multiply(pose_inverse(far), tcp_pose(data, RIGHT))[:2]
-    is_beside = -x < AHEAD_M - AHEAD_NEAR_M and abs(y) > BAR[1] / 2
-    ahead = pose_multiply(far, shift(-AHEAD_M, y if is_beside else 0.0))
+    take = Phase("take", fingers, gripper=-1, ready=is_between(data, RIGHT), done=taken, arm=RIGHT)
     return (
-        comes("ahead", ahead, near_m=AHEAD_NEAR_M, near_rad=0.1),
-        comes("reach", far, near_m=0.004, near_rad=0.05),
-        stays(of_right("take", far, gripper=-1, ready=there, done=taken)),
-        stays(let_go),
+        wait(_waiting_place(data), ready=left and here[2] > HEIGHT_M - 2 * LIFTED_M, done=right),
+        brings("bring", brought(BEHIND_M), near_m=0.012),
+        brings("between", brought(0.0), near_m=0.004),
+        stays(take),
+        stays(of_left("let go", lets_go, ready=right, done=is_open(data, LEFT))),
         of_left("withdraw", back, near_m=0.01, near_rad=0.1, ready=taken, done=_is_off(data)),
     )
 
 
 def _laying_down(data: mujoco.MjData) -> Sequence[Phase]:
-    held = is_shut(data, RIGHT) and _is_off(data)
+    bar, tip = data.body("bar"), tcp_pose(data, RIGHT)
     # if need be with one end, where it hangs askew: let go of, it lies
-    bar = data.body("bar")
-    lies = bar.xpos[2] - np.abs(bar.xmat.reshape(3, 3)[2]) @ BAR / 2 < 0.003
+    height = bar.xpos[2] - np.abs(bar.xmat.reshape(3, 3)[2]) @ BAR / 2
+    held, lies = is_shut(data, RIGHT), height < 0.003
     x, y, yaw = _right_over_mark(data, lies)
-    over, down = (upright(x, y, z, yaw) for z in (MEETING[2], BAR[2] / 2))
-    low = lies and is_on_mark(data) and _is_near(tcp_pose(data, RIGHT), down)
+    over, down = (upright(x, y, z, yaw) for z in (HEIGHT_M, BAR[2] / 2))
+    low = lies and is_on_mark(data) and _is_near(tip, down)
+    if is_on_mark(data) and height < FALLS_M and not held:
+        # it lies there, or is about to: whoever lets go a little above it has done all
+        low, down = True, tip
+    carries = partial(Phase, gripper=-1, ready=held and _is_off(data), arm=RIGHT)
     return (
-        Phase("over", over, gripper=-1, near_m=0.012, near_rad=0.12, ready=held, arm=RIGHT),
-        Phase("lay down", down, gripper=-1, pace=0.8, ready=held, done=low, arm=RIGHT),
+        carries("over", over, near_m=0.012, near_rad=0.12),
+        carries("lay down", down, pace=0.8, done=low),
         Phase("open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT),
     )
 
 
-def _wait(data: mujoco.MjData) -> Phase:
-    """The right hand, where it has come before the left one is where it hands the bar over, draws back:
-    it would have the bar pressed against it.
-    """
-    here = tcp_pose(data, RIGHT)
-    met = is_shut(data, RIGHT) or _is_meeting(tcp_pose(data, LEFT))
-    early = is_shut(data, LEFT) and not met and here[0] < WAITS_X
-    if early:
-        here[0] = WAITS_X + WAITS_NEAR_M
-    return Phase("wait", here, gripper=1, ready=early, done=not early, arm=RIGHT)
-
-
-def _ends(data: mujoco.MjData) -> tuple[Array, Array]:
-    """The poses `(7,)` of fingertips that point down around the bar: the left arm's at the end that
-    is nearer to it, the right arm's at the other.
-    """
-    bar, along = data.body("bar").xpos, axis(data)
-    yaw = math.atan2(along[1], along[0])
-    near = bar - _grip(bar[0] - REACHED_X, along[0]) * along
-    far = bar + _grip(APART_M - REACHED_X - bar[0], along[0]) * along
-    return (
-        upright(near[0], near[1], near[2], yaw),
-        upright(far[0], far[1], far[2], yaw + math.pi),
+def _waits(data: mujoco.MjData) -> bool:
+    """Whether the right hand has the bar, or waits for it where bars are handed over."""
+    tip = tcp_pose(data, RIGHT)
+    there = bool((np.abs(tip[:3] - MEETING_RIGHT[:3]) < MET_M).all())
+    return is_shut(data, RIGHT) or (
+        there and _is_straight(tip, MEETING_RIGHT) and is_open(data, RIGHT)
     )
 
 
-def _grip(least_x: float, along_x: float) -> float:
-    """How far from the bar's middle a hand takes hold [m]: further out, where it would not get to the
-    bar otherwise.
+def _waiting_place(data: mujoco.MjData) -> Array:
+    """Where the right hand goes to wait. Where the left one has come with the bar before it, it comes
+    around its end: from beside, a finger would push it.
     """
-    least = least_x / max(along_x, 0.1)
-    return least if GRIP_M < least < HOLD_M[1] - 0.002 else GRIP_M
+    place, tip = MEETING_RIGHT.copy(), tcp_pose(data, RIGHT)
+    end = data.body("bar").xpos[0] + axis(data)[0] * BAR[0] / 2 + CLEAR_OF_END_M
+    if is_shut(data, LEFT) and end > place[0] and abs(tip[1]) > BAR[1] / 2:
+        place[0] = max(tip[0], end)
+        place[1] = tip[1] if tip[0] < end - 0.01 else 0.0
+    return place
+
+
+def _near_end(data: mujoco.MjData) -> Array:
+    """The pose `(7,)` of fingertips that point down around the left arm's end of the bar: further
+    out, where they would not get to it otherwise.
+    """
+    bar, along = data.body("bar").xpos, axis(data)
+    least = (bar[0] - REACHED_X) / max(along[0], 0.1)
+    near = bar - (least if GRIP_M < least < HOLD_M[1] - 0.002 else GRIP_M) * along
+    return upright(near[0], near[1], near[2], math.atan2(along[1], along[0]))
 
 
 def _right_over_mark(data: mujoco.MjData, lies: bool) -> tuple[float, float, float]:
@@ -165,34 +166,28 @@ def _right_over_mark(data: mujoco.MjData, lies: bool) -> tuple[float, float, flo
     Around a bar that `lies` there already, and that they do not hold, they stay.
     """
     x, y, _ = data.body("mark").xpos
-    bar, tip = data.body("bar").xpos, tcp_pose(data, RIGHT)
-    ahead = pose_multiply(tip, shift(1.0, 0.0))[:2] - tip[:2]
-    yaw = math.atan2(ahead[1], ahead[0])
     if is_shut(data, RIGHT):
-        along, away = axis(data), tip[:3] - bar
-        bar_yaw = math.atan2(along[1], along[0])
-        aside = away[1] * math.cos(bar_yaw) - away[0] * math.sin(bar_yaw)
-        return x + float(away @ along), y + aside, yaw - bar_yaw
+        return _holding(data, RIGHT, x, y)
     if lies and is_between(data, RIGHT):
-        return tip[0], tip[1], yaw
+        tip = tcp_pose(data, RIGHT)
+        return tip[0], tip[1], _yaw(tip)
     return x + GRIP_M, y, math.pi
 
 
-def meeting_left(data: mujoco.MjData) -> Array:
-    """The pose `(7,)` of the left fingertips where the bar is handed over in this scene: in each one
-    elsewhere, drawn by where its mark lies.
+def _holding(data: mujoco.MjData, arm: int, x: float, y: float) -> tuple[float, float, float]:
+    """Where an arm's fingertips are, x and y [m], and how they are turned [rad], when the bar, as they
+    hold it now, is there and points from arm to arm.
     """
-    drawn = np.random.default_rng((1e9 * np.abs(data.body("mark").xpos[:2])).astype(int))
-    away = drawn.uniform(-1.0, 1.0, 3) * MEETING_RANGE_M
-    return upright(*(away + MEETING - (GRIP_M, 0.0, 0.0)))
+    along, tip = axis(data), tcp_pose(data, arm)
+    away, yaw = tip[:3] - data.body("bar").xpos, math.atan2(along[1], along[0])
+    aside = away[1] * math.cos(yaw) - away[0] * math.sin(yaw)
+    return x + float(away @ along), y + aside, _yaw(tip) - yaw
 
 
-def _is_meeting(pose: Array, more_m: Sequence[float] = MET_M) -> bool:
-    """Whether the left fingertips are where bars are handed over, or so far beside that [m]."""
-    away = np.abs(pose[:3] - MEETING + (GRIP_M, 0.0, 0.0))
-    return bool((away < np.add(MEETING_RANGE_M, more_m)).all()) and _is_straight(
-        pose, upright(0, 0, 0)
-    )
+def _yaw(tip: Array) -> float:
+    """How fingertips that point down are turned [rad]."""
+    ahead = pose_multiply(tip, shift(1.0, 0.0))[:2] - tip[:2]
+    return math.atan2(ahead[1], ahead[0])
 
 
 def _is_near(pose: Array, wanted: Array) -> bool:

@@ -18,7 +18,7 @@ from robot_rl.sim.grasping import add_loose, slippery, tool_at, touching
 from robot_rl.sim.looks import Looks, add_textures
 from robot_rl.sim.phases import Phase
 from robot_rl.sim.scenes._bar import APART_M, BAR, LEFT, MARK, RIGHT, is_on_mark, is_open
-from robot_rl.sim.scenes._handover_way import meeting_left, phases
+from robot_rl.sim.scenes._handover_way import MEETING_LEFT, phases
 from robot_rl.sim.scenes.pick_cube import BEECH, WOOD_ON_WOOD
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array, ConfigError
@@ -117,10 +117,10 @@ class Scene(interfaces.Scene):
         add_camera(
             spec.worldbody,
             "front",
-            at=(x + 0.03, -0.80, 0.50),
-            look_at=(x + 0.03, -0.01, 0.085),
+            at=(x + 0.04, -0.70, 0.62),
+            look_at=(x + 0.04, 0.0, 0.055),
             up=(0.0, 0.0, 1.0),
-            fovy=46.0,
+            fovy=34.0,
         )
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
@@ -135,7 +135,7 @@ class Scene(interfaces.Scene):
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
         """Pose `(7,)` of the left arm's tool where it hands the bar over."""
-        return tool_at(meeting_left(data), pose_flange_tool)
+        return tool_at(MEETING_LEFT, pose_flange_tool)
 
     def success(self, data: mujoco.MjData) -> bool:
         """Whether the bar lies on the mark, all of it and at rest, both hands open and off it."""
