@@ -193,6 +193,12 @@ def take_over(player, states, steps=160) -> float:
     return pressed
 
 
+def fitting_now(player, states) -> str:
+    """The phase in which an operator would take over now."""
+    way = player.operator._phases.at(player.latest)
+    return str(way[fitting(way, [s.pose_base_tcp for s in states], player.operator._free)].name)
+
+
 def test_whose_turn_it_is_follows_from_what_a_policy_sees_until_the_right_hand_has_the_bar(player):
     """From whether the left one has lifted it, and from where the right one stands."""
     for seed in range(1000, 1003):
@@ -212,10 +218,8 @@ def test_whose_turn_it_is_follows_from_what_a_policy_sees_until_the_right_hand_h
 
 @pytest.mark.parametrize("away", [(-0.01, 0.025, 0.02), (0.01, -0.025, -0.02)])
 def test_the_bar_is_brought_to_where_the_right_hand_waits(player, away):
-    states = follow_to(player, "bring")
-    stands = MEETING_RIGHT + [*away, 0.0, 0.0, 0.0, 0.0]
-    goes = [states[LEFT].target_base_tcp, seen_by_right(player, stands)]
-    states = player.go(goes, 25)
+    states, stands = follow_to(player, "bring"), MEETING_RIGHT + [*away, 0.0, 0.0, 0.0, 0.0]
+    states = player.go([states[LEFT].target_base_tcp, seen_by_right(player, stands)], 25)
     assert take_over(player, states) < 15.0
     np.testing.assert_allclose(tcp_pose(player.data, RIGHT)[:3], stands[:3], atol=0.008)
 
@@ -271,6 +275,16 @@ def test_a_bar_that_is_held_elsewhere_comes_as_far_between_the_fingers_as_any_ot
     assert abs(held - GRIP_M) < 0.01
 
 
+@pytest.mark.parametrize(("along", "low"), [(-0.02, 0.0), (0.0, 0.016)])
+def test_a_hold_that_serves_as_well_is_left_as_it_is(player, along, low):
+    """Nearer to the middle, or with the fingertips alone: to take hold anew is not worth it."""
+    states, bar = follow_to(player, "bring"), player.data.joint("bar")
+    bar.qpos[:3] += along * player.data.body("bar").xmat.reshape(3, 3)[:, 0] - [0.0, 0.0, low]
+    player.refresh()
+    assert fitting_now(player, states) in ("wait", "bring")
+    take_over(player, states)
+
+
 def test_once_both_have_the_bar_the_left_hand_lets_go_where_it_is(player):
     states = follow_to(player, "let go")
     aside = [state.target_base_tcp + [0.0, y, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -279,12 +293,6 @@ def test_once_both_have_the_bar_the_left_hand_lets_go_where_it_is(player):
     here = states[LEFT].pose_base_tcp
     assert here[1] > 0.065 and opening(player.data, RIGHT) < BAR[1] + GRASPED_M
     np.testing.assert_allclose(pose_in(player, "let go")[:3], here[:3], atol=1e-3)
-
-
-def fitting_now(player, states) -> str:
-    """The phase in which an operator would take over now."""
-    way = player.operator._phases.at(player.latest)
-    return str(way[fitting(way, [s.pose_base_tcp for s in states], player.operator._free)].name)
 
 
 @pytest.mark.parametrize("height", [0.0, 0.006, 0.012])

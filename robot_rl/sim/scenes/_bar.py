@@ -17,9 +17,9 @@ APART_M = 1.0
 BAR = (0.20, 0.024, 0.024)
 """Length, width and height of a square bar of beech: 81 g. So long that two hands hold it whose
 flanges, 96 mm thick, are 54 mm apart."""
-HOLD_M, HOLD_RADIUS_M = (0.063, 0.090), 0.015
-"""Where a hand may hold its half: so far from the bar's middle, which leaves the other one its room and
-the bar on the mark, and so near to its axis [m]."""
+HOLD_M, HOLD_RADIUS_M = (0.050, 0.090), 0.020
+"""Where a hand holds its half well: so far from the bar's middle, which leaves the other one its room,
+and so near to its axis, which is with its fingertips alone [m]."""
 MARK = (0.24, 0.07)
 """Length and width of where the bar is to lie: 20 mm of room at either end, 23 mm beside it."""
 ROOM_M = 0.02

@@ -31,15 +31,16 @@ from robot_rl.sim.scenes._bar import (
 )
 from robot_rl.types import Array
 
-GRIP_M = sum(HOLD_M) / 2
-"""From the bar's middle to where a hand takes hold: halfway between where it may."""
+GRIP_M = 0.075
+"""From the bar's middle to where a hand takes hold: 25 mm from the end."""
 HEIGHT_M = 0.12
 """So high above the table the bar is handed over."""
 OVER_M, CLEAR_M = 0.01, 0.06
 """Fingertips above the bar when they come in line with it, and how far beyond its end an empty hand is
 out of the way [m]."""
-REACHED_X = 0.445
-"""So far ahead of its foot the task lets an arm go, less what it may be off [m]."""
+REACHED_X, SLOW_M = 0.445, 0.015
+"""So far ahead of its foot the task lets an arm go, less what it may be off, and so near to there an arm
+comes slowly [m]."""
 MEETING_RIGHT = upright(APART_M / 2 + GRIP_M - 0.005, 0.0, HEIGHT_M, math.pi)
 MEETING_LEFT = upright(MEETING_RIGHT[0] - 2 * GRIP_M, 0.0, HEIGHT_M, 0.0)
 """The poses `(7,)` of the fingertips where the right hand waits for the bar, with its fingers open
@@ -90,7 +91,7 @@ def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     def brought(before_m: float) -> Array:
         """The left hand, where the bar's end is so far before the right fingers, and straight."""
         x, y, yaw = _holding(data, LEFT, fingers[0] - GRIP_M - before_m, fingers[1])
-        return upright(min(x, REACHED_X), y, fingers[2] + here[2] - far[2], yaw)
+        return upright(min(x, REACHED_X - SLOW_M), y, fingers[2] + here[2] - far[2], yaw)
 
     lets_go = here if right else brought(0.0)
     back = MEETING_LEFT.copy()
