@@ -6,7 +6,6 @@ then inside the package. Spaces follow from the two files, without opening anyth
 """
 
 import ast
-import importlib.util
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,15 @@ from robot_rl.config.hardware_problems import (
     machine_problems,
 )
 from robot_rl.config.judge import judge_spaces, with_judge
-from robot_rl.config.kinds import NAMES_ARE, PACKAGE, is_name, line_in, name_problems
+from robot_rl.config.kinds import (
+    NAMES_ARE,
+    PACKAGE,
+    is_name,
+    line_in,
+    module_of,
+    name_problems,
+    run_module,
+)
 from robot_rl.config.python_lines import PythonFile
 from robot_rl.config.task_problems import fit_problems, task_problems
 from robot_rl.config.worlds import stand_problems, unused_problems
@@ -104,11 +111,9 @@ def _run(name: str, path: Path, file: PythonFile) -> ModuleType:
     """The module of a task file. Whatever goes wrong in it is a ConfigError, with the line at which
     it did.
     """
-    spec = importlib.util.spec_from_file_location(f"robot_rl_task_{name}", path)
-    assert spec is not None and spec.loader is not None, f"{path} ends in .py"
-    module = importlib.util.module_from_spec(spec)
+    module = module_of(f"robot_rl_task_{name}", path)
     try:
-        spec.loader.exec_module(module)
+        run_module(module)
     except Exception as error:
         raise ConfigError(_what_went_wrong(error, path, line_in(path, error), file)) from error
     return module

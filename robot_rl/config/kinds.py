@@ -7,7 +7,6 @@ the values that the kind itself refuses.
 
 import ast
 import importlib
-import importlib.util
 import inspect
 import re
 import sys
@@ -17,10 +16,12 @@ import types
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass, make_dataclass
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from robot_rl import interfaces
@@ -177,17 +178,37 @@ def load_own(path: Path) -> ModuleType:
     name = f"robot_rl_own.{path.parent.name}.{path.stem}"
     if name in sys.modules and sys.modules[name].__file__ == str(path):
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, f"{path} ends in .py"
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = module_of(name, path)
     try:
-        spec.loader.exec_module(module)
+        run_module(module)
     except Exception as error:
         del sys.modules[name]
         _raise_interrupt(error)
         line = error.lineno if isinstance(error, SyntaxError) else line_in(path, error)
         raise ConfigError(f"{path}:{line or 1}: {type(error).__name__}: {error}") from error
     return module
+
+
+class _AsItStands(SourceFileLoader):
+    """Reads the file each time. Bytecode that Python keeps beside one goes by its second and its size,
+    and would be taken for what somebody wrote into it within that second.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def module_of(name: str, path: Path) -> ModuleType:
+    """The module of a user's own file, which `run_module` runs."""
+    spec = spec_from_file_location(name, path, loader=_AsItStands(name, str(path)))
+    assert spec is not None
+    return module_from_spec(spec)
+
+
+def run_module(module: ModuleType) -> None:
+    """Raises whatever the file raises, SyntaxError too."""
+    assert module.__spec__ is not None and module.__spec__.loader is not None
+    module.__spec__.loader.exec_module(module)
 
 
 def line_in(path: str | Path, error: Exception) -> int:

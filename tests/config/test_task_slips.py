@@ -3,6 +3,8 @@ is allowed.
 """
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -505,3 +507,18 @@ def test_a_base_task_of_the_same_file_and_one_of_another(
         "mine.py:6: rate_hz = 0.5: wanted 1 to 200 Hz"
     )
     assert second.endswith("mine.py:11: max_steps = 0: wanted 1 to 100000")
+
+
+def test_what_was_written_within_a_second_is_read_and_nothing_is_left_beside_it(
+    tmp_path, monkeypatch
+):
+    """Where Python keeps bytecode, which goes by a file's second and its size."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.chdir(tmp_path)
+    path = Path("tasks/mine.py")
+    path.parent.mkdir()
+    for steps in (100, 101, 102):
+        path.write_text(TEXT.replace("max_steps=100,", f"max_steps={steps},"))
+        os.utime(path, (1e9, 1e9))
+        assert config.load_task("mine").max_steps == steps
+    assert list(path.parent.iterdir()) == [path]
