@@ -230,9 +230,7 @@ def test_a_right_hand_that_waits_elsewhere_is_sent_there_before_the_bar_is_broug
     states = follow_to(player, "bring")
     elsewhere = seen_by_right(player, MEETING_RIGHT + [0.02, aside, 0.0, 0.0, 0.0, 0.0, 0.0])
     states = player.go([states[LEFT].target_base_tcp, elsewhere], 25)
-    way = player.operator._phases.at(player.latest)
-    fits = fitting(way, [state.pose_base_tcp for state in states], player.operator._free)
-    assert way[fits].name == "wait"
+    assert fitting_now(player, states) == "wait"
     assert take_over(player, states) < 15.0
 
 
