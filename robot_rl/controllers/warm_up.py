@@ -8,6 +8,7 @@ from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.outline import capsules_from
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.tick_values import TICK_S
+from robot_rl.geometry import pose_delta, pose_inverse, pose_move, pose_multiply
 from robot_rl.interfaces import Arm, ArmReading
 from robot_rl.types import ArmFacts, ArmLimits, Array, Capsule, Compliance, Fault
 
@@ -37,7 +38,9 @@ class _Still(Arm):
 
 
 def warm_up(joints: int) -> None:
-    """Have everything compiled that the loop of an arm with so many joints calls."""
+    """Have everything compiled that the loop of an arm with so many joints calls, and what whoever
+    commands it reckons with.
+    """
     far, much = (1.0,) * joints, 100.0
     limits = ArmLimits(
         (-1.0,) * 3, (1.0,) * 3, (0.0, 0.0, 0.0, 1.0), 1.0, 1.0, 1.0, 1.0, much, (much,) * joints, (much,) * joints,
@@ -58,3 +61,6 @@ def warm_up(joints: int) -> None:
     loop.acknowledge()
     loop.excursion.watch(_Still(joints).read())
     loop.state()
+    # whoever commands it, in the middle of an episode
+    pose_delta(pose_move(pose, np.zeros(6)), pose)
+    pose_multiply(pose, pose_inverse(pose))

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from robot_rl.geometry import IDENTITY
 from robot_rl.interfaces import Given
 from robot_rl.sim.arm import JOINTS, SimulatedPanda
 from robot_rl.sim.franka_facts import PANDA
 from robot_rl.sim.panda import Unmodelled
 from robot_rl.sim.world import SimulatedWorld
-from robot_rl.types import ConfigError
+from robot_rl.types import ConfigError, Use
 
 Options = Unmodelled
 """The driver's part of a hardware file: what the simulated joints and hand are like."""
@@ -45,3 +46,14 @@ class Arm(SimulatedPanda):
         opened = [cls(own, it, world) for own, it in arms]
         world.begin()
         return opened
+
+
+def warm_up() -> None:
+    """Compile, or load, what simulated arms call in each tick beside the law, alone or two in a
+    world: for an installation, so that nobody's first run waits for it.
+    """
+    world = SimulatedWorld(Use("handover"))
+    arms = [SimulatedPanda(np.zeros(JOINTS), IDENTITY, world) for _ in range(world.stands)]
+    world.begin()
+    for arm in arms:
+        arm.write(np.zeros(JOINTS))
