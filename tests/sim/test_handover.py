@@ -128,9 +128,9 @@ def turn_in_hand(player, arm: int, turn) -> None:
     bar.qpos = pose_multiply(pose_multiply(held, turn), seen)[[0, 1, 2, 6, 3, 4, 5]]
 
 
-def lay_down(player, states) -> OperatorCommand:
-    """What the operator says within ten seconds."""
-    word, until = OperatorCommand.NONE, player.took + 100
+def lay_down(player, states, steps=100) -> OperatorCommand:
+    """What the operator says within so many steps."""
+    word, until = OperatorCommand.NONE, player.took + steps
     while word == OperatorCommand.NONE and player.took < until:
         states, word = player.follow(states)
     return word
@@ -273,14 +273,39 @@ def test_a_bar_that_is_held_elsewhere_comes_as_far_between_the_fingers_as_any_ot
     assert abs(held - GRIP_M) < 0.01
 
 
-@pytest.mark.parametrize(("along", "low"), [(-0.02, 0.0), (0.0, 0.016)])
+@pytest.mark.parametrize(("along", "low"), [(-0.02, 0.0), (0.018, 0.0), (0.0, 0.01)])
 def test_a_hold_that_serves_as_well_is_left_as_it_is(player, along, low):
-    """Nearer to the middle, or with the fingertips alone: to take hold anew is not worth it."""
+    """Nearer to the middle, at the end, or a little too high: to take hold anew is not worth it."""
     states, bar = follow_to(player, "bring"), player.data.joint("bar")
     bar.qpos[:3] += along * player.data.body("bar").xmat.reshape(3, 3)[:, 0] - [0.0, 0.0, low]
     player.refresh()
     assert fitting_now(player, states) in ("wait", "bring")
     take_over(player, states)
+
+
+@pytest.mark.parametrize("tipped", [0.4, 0.8])
+def test_a_bar_that_has_tipped_in_the_hand_is_taken_anew(player, tipped):
+    """Its end hangs lower than the left hand can get higher."""
+    states = follow_to(player, "bring")
+    turn = np.array([0.0, math.sin(tipped / 2), 0.0, math.cos(tipped / 2)])
+    turn_in_hand(player, LEFT, np.array([0.0, 0.0, 0.0, *turn]))
+    mujoco.mj_forward(player.drivers[LEFT]._model, player.data)
+    player.refresh()
+    assert fitting_now(player, states) in ("over", "in line", "down")
+    player.operator._index = -1
+    assert lay_down(player, states, steps=200) == OperatorCommand.SUCCESS
+
+
+def test_fingertips_alone_are_no_hold(player):
+    """A bar that they have tips on the way: who closes them too high is corrected there."""
+    states = follow_to(player, "close")
+    high = states[LEFT].target_base_tcp + [0.0, 0.0, 0.016, 0.0, 0.0, 0.0, 0.0]
+    states = player.go([high, states[RIGHT].target_base_tcp], 10)
+    assert fitting_now(player, states) == "down"
+    for _ in range(10):
+        states = player.act(states, np.zeros((2, 6)), (-1.0, 0.0))
+    assert opening(player.data, LEFT) < BAR[1] + GRASPED_M
+    assert fitting_now(player, states) == "down"
 
 
 def test_once_both_have_the_bar_the_left_hand_lets_go_where_it_is(player):

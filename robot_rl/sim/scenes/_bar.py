@@ -17,9 +17,11 @@ APART_M = 1.0
 BAR = (0.20, 0.024, 0.024)
 """Length, width and height of a square bar of beech: 81 g. So long that two hands hold it whose
 flanges, 96 mm thick, are 54 mm apart."""
-HOLD_M, HOLD_RADIUS_M = (0.050, 0.090), 0.020
+HOLD_M, HOLD_RADIUS_M = (0.050, 0.097), 0.012
 """Where a hand holds its half well: so far from the bar's middle, which leaves the other one its room,
-and so near to its axis, which is with its fingertips alone [m]."""
+and so near to its axis [m]: with the fingertips alone, 13 to 18 mm from there, it tips."""
+LEVEL = 0.3
+"""A bar that hangs by more than this, the sine of its pitch, has tipped in the hand."""
 MARK = (0.24, 0.07)
 """Length and width of where the bar is to lie: 20 mm of room at either end, 23 mm beside it."""
 ROOM_M = 0.02
@@ -37,6 +39,11 @@ def axis(data: mujoco.MjData) -> Array:
     """The bar's axis `(3,)`, away from the left arm."""
     long: Array = data.body("bar").xmat.reshape(3, 3)[:, 0].copy()
     return long if long[0] >= 0.0 else -long
+
+
+def is_level(data: mujoco.MjData) -> bool:
+    """Whether the bar has not tipped in the hand that has it."""
+    return abs(float(axis(data)[2])) < LEVEL
 
 
 def is_on_mark(data: mujoco.MjData) -> bool:

@@ -24,6 +24,7 @@ from robot_rl.sim.scenes._bar import (
     RIGHT,
     axis,
     is_between,
+    is_level,
     is_on_mark,
     is_open,
     is_shut,
@@ -68,12 +69,14 @@ def phases(data: mujoco.MjData) -> Sequence[Phase]:
 
 
 def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
-    near, between, taken = _near_end(data), is_between(data, LEFT), is_shut(data, RIGHT)
-    has = taken or (between and near[2] > HEIGHT_M / 2)
-    here = tcp_pose(data, LEFT)
+    here, between, taken = tcp_pose(data, LEFT), is_between(data, LEFT), is_shut(data, RIGHT)
+    has = taken or (_brings(data) and data.body("bar").xpos[2] > HEIGHT_M / 2)
+    near = _near_end(data)
+    if is_shut(data, LEFT) and not is_level(data):  # let go of, it lies below
+        near = upright(here[0], here[1], BAR[2] / 2, _yaw(here))
     up = np.concatenate([here[:2], [HEIGHT_M], here[3:]])
     high = here[2] > HEIGHT_M - LIFTED_M
-    held = partial(Phase, gripper=-1, ready=between)
+    held = partial(Phase, gripper=-1, ready=between and is_level(data))
     return (
         *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
         Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
@@ -83,7 +86,7 @@ def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
 
 
 def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
-    left, right, waits = is_shut(data, LEFT), is_shut(data, RIGHT), _waits(data)
+    left, right, waits = _brings(data), is_shut(data, RIGHT), _waits(data)
     taken, here = right and is_open(data, LEFT), tcp_pose(data, LEFT)
     fingers = tcp_pose(data, RIGHT) if waits else MEETING_RIGHT
     far = data.body("bar").xpos + GRIP_M * axis(data)
@@ -128,6 +131,13 @@ def _laying_down(data: mujoco.MjData) -> Sequence[Phase]:
         carries("lay down", down, pace=0.8, done=low),
         Phase("open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT),
     )
+
+
+def _brings(data: mujoco.MjData) -> bool:
+    """Whether the left hand has the bar, and so that its end can be brought between fingers: one that has
+    tipped is taken anew.
+    """
+    return is_shut(data, LEFT) and is_level(data)
 
 
 def _waits(data: mujoco.MjData) -> bool:
