@@ -244,6 +244,17 @@ def test_a_hold_that_serves_as_well_is_left_as_it_is(player, along, low):
     take_over(player, states)
 
 
+@pytest.mark.parametrize("aside", [(0.013, 0.025, 0.02), (-0.013, -0.025, -0.02)])
+def test_where_the_hands_would_come_too_near_the_right_one_takes_it_further_out(player, aside):
+    """The left one holds the bar near its middle, and wherever the right one waits they are kept apart."""
+    states, bar = follow_to(player, "bring"), player.data.joint("bar")
+    bar.qpos[:3] -= 0.024 * player.data.body("bar").xmat.reshape(3, 3)[:, 0]
+    stands = MEETING_RIGHT + [*aside, 0.0, 0.0, 0.0, 0.0]
+    states = player.go([states[LEFT].target_base_tcp, seen_by_right(player, stands)], 20)
+    player.operator._index = -1
+    assert lay_down(player, states) == OperatorCommand.SUCCESS
+
+
 @pytest.mark.parametrize("tipped", [0.4, 0.8])
 def test_a_bar_that_has_tipped_in_the_hand_is_taken_anew(player, tipped):
     """Its end hangs lower than the left hand can get higher."""

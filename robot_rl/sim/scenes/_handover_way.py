@@ -42,6 +42,8 @@ out of the way [m]."""
 REACHED_X, SLOW_M = 0.445, 0.015
 """So far ahead of its foot the task lets an arm go, less what it may be off, and so near to there an arm
 comes slowly [m]."""
+HANDS_M = 0.145
+"""So far from each other the hands stay, which are kept apart at 141 mm [m]."""
 MEETING_RIGHT = upright(APART_M / 2 + GRIP_M - 0.005, 0.0, HEIGHT_M, math.pi)
 MEETING_LEFT = upright(MEETING_RIGHT[0] - 2 * GRIP_M, 0.0, HEIGHT_M, 0.0)
 """The poses `(7,)` of the fingertips where the right hand waits for the bar, with its fingers open
@@ -88,13 +90,14 @@ def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
 def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     left, right, waits = _brings(data), is_shut(data, RIGHT), _waits(data)
     taken, here = right and is_open(data, LEFT), tcp_pose(data, LEFT)
-    fingers = tcp_pose(data, RIGHT) if waits else MEETING_RIGHT
+    fingers = tcp_pose(data, RIGHT) if waits else _meeting(data)
     far = data.body("bar").xpos + GRIP_M * axis(data)
 
     def brought(before_m: float) -> Array:
         """The left hand, where the bar's end is so far before the right fingers, and straight."""
         x, y, yaw = _holding(data, LEFT, fingers[0] - GRIP_M - before_m, fingers[1])
-        return upright(min(x, REACHED_X - SLOW_M), y, fingers[2] + here[2] - far[2], yaw)
+        x = min(x, REACHED_X - SLOW_M, fingers[0] - HANDS_M)
+        return upright(x, y, fingers[2] + here[2] - far[2], yaw)
 
     lets_go = here if right else brought(0.0)
     back = MEETING_LEFT.copy()
@@ -140,10 +143,21 @@ def _brings(data: mujoco.MjData) -> bool:
     return is_shut(data, LEFT) and is_level(data)
 
 
+def _meeting(data: mujoco.MjData) -> Array:
+    """Where the right hand waits: nearer, where the left one holds the bar so far from its end that it
+    does not get that to the usual place.
+    """
+    pose = MEETING_RIGHT.copy()
+    if is_shut(data, LEFT):
+        held = float((data.body("bar").xpos - tcp_pose(data, LEFT)[:3]) @ axis(data))
+        pose[0] = min(pose[0], REACHED_X - SLOW_M + held + GRIP_M)
+    return pose
+
+
 def _waits(data: mujoco.MjData) -> bool:
     """Whether the right hand has the bar, or waits for it where bars are handed over."""
     tip = tcp_pose(data, RIGHT)
-    there = bool((np.abs(tip[:3] - MEETING_RIGHT[:3]) < MET_M).all())
+    there = bool((np.abs(tip[:3] - _meeting(data)[:3]) < MET_M).all())
     return is_shut(data, RIGHT) or (
         there and _is_straight(tip, MEETING_RIGHT) and is_open(data, RIGHT)
     )
@@ -153,7 +167,7 @@ def _waiting_place(data: mujoco.MjData) -> Array:
     """Where the right hand goes to wait. Where the left one has come with the bar before it, it comes
     around its end: from beside, a finger would push it.
     """
-    place, tip = MEETING_RIGHT.copy(), tcp_pose(data, RIGHT)
+    place, tip = _meeting(data), tcp_pose(data, RIGHT)
     end = data.body("bar").xpos[0] + axis(data)[0] * BAR[0] / 2 + CLEAR_OF_END_M
     if is_shut(data, LEFT) and end > place[0] and abs(tip[1]) > BAR[1] / 2:
         place[0] = max(tip[0], end)
