@@ -5,6 +5,7 @@ waypoint to waypoint with its own pace and an unsteady hand.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,9 +25,20 @@ from robot_rl.sim.phases import (
 from robot_rl.sim.stage import find_scene
 from robot_rl.teleop._habits import OperatorHabits, SeeingOperator, Watch
 from robot_rl.teleop._missed_phases import Misses
-from robot_rl.types import AXES, ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
+from robot_rl.types import (
+    AXES,
+    ArmState,
+    Array,
+    DeviceError,
+    LimitFlags,
+    OperatorCommand,
+    TeleopEvent,
+)
 
 Options = OperatorHabits
+TURN_LEFT_RAD = 0.2
+"""A hand that its limits let turn no further does with so much less: fingers put in line what they close
+around."""
 
 
 class Teleop(SeeingOperator):
@@ -125,7 +137,7 @@ class Teleop(SeeingOperator):
         phase = phases[self._index]
         if not self._phases.stand(self._choices(phases, phase)):
             self._see_through()
-        if is_there(phase, tools[phase.arm], self._free):
+        if is_there(_as_far_as_it_turns(phase, arms[phase.arm]), tools[phase.arm], self._free):
             self._held += 1
         force = float(np.linalg.norm(arms[phase.arm].wrench_base_tcp[:3]))
         over = phase.done or self._held > phase.steps or force >= phase.force_n
@@ -153,3 +165,10 @@ class Teleop(SeeingOperator):
             return phase
         self._index, self._held = missed.goes_on, 0
         return missed.phase
+
+
+def _as_far_as_it_turns(phase: Phase, arm: ArmState) -> Phase:
+    """The phase, for which a turn is enough that the arm's limits have cut short."""
+    if not arm.verdict & LimitFlags.ORIENTATION:
+        return phase
+    return replace(phase, near_rad=max(phase.near_rad, TURN_LEFT_RAD))

@@ -12,10 +12,11 @@ from robot_rl.geometry import pose_move, pose_multiply
 from robot_rl.sim.grasping import hold_on
 from robot_rl.sim.scenes import usb_insert
 from robot_rl.sim.stage import find_scene
+from robot_rl.teleop._waypoints import TURN_LEFT_RAD
 from robot_rl.types import ConfigError, OperatorCommand, Use, WorldState
 from tests.sim.misled import successes
 from tests.sim.picking import Still
-from tests.sim.player import Player
+from tests.sim.player import HAND, Player
 
 SEEDS = range(1000, 1005)  # on which nobody has tuned anything
 OPENING = np.array([0.37, 0.0, usb_insert.AXIS_Z])
@@ -96,6 +97,16 @@ def taken_at(player: Player, monkeypatch, x: float, z: float) -> OperatorCommand
         patch.setattr(usb_insert, "_around_plug", lambda data: pose_multiply(around(data), aside))
         patch.setattr(usb_insert, "HOLDS", ((-0.02, 0.02),) * 3)
         return player.go_on(player.begin(21), player.task.max_steps)
+
+
+@pytest.mark.parametrize("turned", [-1.82, 1.82])
+def test_a_plug_that_lies_turned_further_than_the_hand_may_be_is_taken_too(player, turned):
+    """By 4 degrees: the fingers put it in line. The hand that went on turning never closed."""
+    state, plug = player.begin(1000), player.driver._data.joint("plug").qpos
+    assert HAND.limits.workspace_turn < abs(turned) < HAND.limits.workspace_turn + TURN_LEFT_RAD
+    plug[3:] = [math.cos(turned / 2), 0.0, 0.0, math.sin(turned / 2)]
+    player.refresh()
+    assert player.go_on(state, player.task.max_steps) == OperatorCommand.SUCCESS
 
 
 @pytest.mark.parametrize(("x", "z"), [(0.014, 0.0), (-0.005, 0.0), (0.0, 0.006), (0.010, 0.003)])
