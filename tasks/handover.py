@@ -9,7 +9,7 @@ import math
 from robot_rl.config import StartPose, Task
 from robot_rl.types import Compliance, Use
 
-BAR, MARK = (0.41, 0.08), (0.62, -0.13)  # [m] in the left arm's base: the middles of their places
+BAR, MARK = (0.41, 0.08), (0.60, -0.13)  # [m] in the left arm's base: the middles of their places
 BAR_WIDTH_M = 0.024
 
 TASK = Task(
@@ -35,7 +35,7 @@ TASK = Task(
         "classifier",
         {
             "name": "bar_laid_down",
-            "crops": {"front": (0.36, 0.58, 0.62, 0.29)},
+            "crops": {"front": (0.32, 0.58, 0.62, 0.29)},
             "width_between": (BAR_WIDTH_M + 0.020, 0.085),
         },
     ),

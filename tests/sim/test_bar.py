@@ -9,7 +9,7 @@ import pytest
 from robot_rl import config
 from robot_rl.sim.grasping import tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
-from robot_rl.sim.scenes._bar import BAR, LEFT, MARK, RIGHT
+from robot_rl.sim.scenes._bar import APART_M, BAR, HOLD_M, LEFT, MARK, RIGHT
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import ConfigError, Use
 
@@ -79,6 +79,8 @@ def test_a_bar_in_a_hand_is_no_success_wherever_it_is(bench):
 
 def test_seeds_differ_and_neither_arm_does_alone_what_is_the_others(bench):
     task, reach, places = config.load_task("handover"), 0.009, []
+    low = config.load_hardware("sim_two_pandas").arms[RIGHT].limits.workspace_low[0]
+    room = (MARK[0] - BAR[0]) / 2  # of the bar at either end
     for seed in range(300):
         bench.scene.place(bench.model, bench.data, seed)
         mujoco.mj_kinematics(bench.model, bench.data)
@@ -87,6 +89,8 @@ def test_seeds_differ_and_neither_arm_does_alone_what_is_the_others(bench):
         end = bar.xpos[0] + abs(along[0]) * BAR[0] / 2 + abs(along[1]) * BAR[1] / 2
         most = task.limits["workspace_high"][0]
         assert end < 1.0 - most - reach, "the right fingers do not get to it"
+        by_its_end = APART_M - mark[0] - HOLD_M[1]
+        assert by_its_end > low - room / 2, "the right hand gets over the mark with it"
         first = mark[0] - MARK[0] / 2 + BAR[0] / 2
         assert first > most + reach + BAR[0] / 2, "held by its end, or pushed, it stays before it"
         places.append([*bar.xpos[:2], math.atan2(along[1], along[0]), *mark[:2]])

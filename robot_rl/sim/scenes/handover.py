@@ -45,7 +45,7 @@ class Options:
     """Half-widths of the uniform range of its place about that, along x and y [m]."""
     range_rad: float = math.pi / 4
     """Half-width of the uniform range of its yaw [rad]; at 0 it points from arm to arm."""
-    mark_nominal: tuple[float, float] = (0.62, -0.13)
+    mark_nominal: tuple[float, float] = (0.60, -0.13)
     """The middle of the places of the mark, x and y [m]."""
     mark_range_m: float = 0.02
     """Half-width of the uniform range of the mark's place, along x and y [m]."""
