@@ -61,12 +61,19 @@ def is_open(data: mujoco.MjData, arm: int) -> bool:
     return opening(data, arm) > BAR[1] + ROOM_M
 
 
-def is_between(data: mujoco.MjData, arm: int) -> bool:
-    """Whether an arm's half of the bar is between its fingertips."""
+def place_on(data: mujoco.MjData, arm: int) -> tuple[float, float]:
+    """Where an arm's fingertips are on its half of the bar: how far from the middle, and from the axis
+    [m].
+    """
     place, half = tcp_pose(data, arm)[:3] - data.body("bar").xpos, axis(data)
     half *= 1.0 if arm == RIGHT else -1.0
     far = float(place @ half)
-    aside = float(np.linalg.norm(place - far * half))
+    return far, float(np.linalg.norm(place - far * half))
+
+
+def is_between(data: mujoco.MjData, arm: int) -> bool:
+    """Whether an arm's half of the bar is between its fingertips."""
+    far, aside = place_on(data, arm)
     return HOLD_M[0] <= far <= HOLD_M[1] and aside <= HOLD_RADIUS_M
 
 

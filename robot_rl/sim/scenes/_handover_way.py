@@ -28,6 +28,7 @@ from robot_rl.sim.scenes._bar import (
     is_on_mark,
     is_open,
     is_shut,
+    place_on,
     shift,
 )
 from robot_rl.types import Array
@@ -149,8 +150,7 @@ def _meeting(data: mujoco.MjData) -> Array:
     """
     pose = MEETING_RIGHT.copy()
     if is_shut(data, LEFT):
-        held = float((data.body("bar").xpos - tcp_pose(data, LEFT)[:3]) @ axis(data))
-        pose[0] = min(pose[0], REACHED_X - SLOW_M + held + GRIP_M)
+        pose[0] = min(pose[0], REACHED_X - SLOW_M + place_on(data, LEFT)[0] + GRIP_M)
     return pose
 
 
