@@ -60,22 +60,37 @@ class FciServer:
         """One tick of the real clock, which ends at `deadline`; the next one's.
 
         Wherever this process was late itself, to send or to listen, a whole millisecond begins
-        anew: the client had no time to answer.
+        anew: the client had no time to answer. Once each: where every wait ends late, as beside
+        heavy load, no tick would ever end, and nobody would hear of a state again.
         """
         self._arm.send_state()
-        command, due = None, deadline - layout.TICK_S
+        deadline = self._after_slip(deadline - layout.TICK_S, deadline)
+        command = self._listen_until(deadline)
+        renewed = self._after_slip(deadline, deadline)
+        if renewed > deadline:
+            deadline = renewed
+            newer = self._listen_until(deadline)
+            command = command if newer is None else newer
+        self._robot.step(command)
+        return deadline + layout.TICK_S
+
+    def _after_slip(self, due: float, deadline: float) -> float:
+        """The `deadline`, or one a tick from now if this process is much later than `due`."""
+        now = time.monotonic()
+        if now <= due + SLIP_S:
+            return deadline
+        self.slips += 1
+        return now + layout.TICK_S
+
+    def _listen_until(self, deadline: float) -> Array | None:
+        """The newest torques that came until then; sockets are looked at once in any case."""
+        command, now = None, time.monotonic()
         while True:
-            now = time.monotonic()
-            if now > due + SLIP_S:
-                self.slips += 1
-                deadline = now + layout.TICK_S
-            due = deadline
             newer = self._listen(max(deadline - now, 0.0))
             command = command if newer is None else newer
             if now >= deadline:
-                break
-        self._robot.step(command)
-        return deadline + layout.TICK_S
+                return command
+            now = time.monotonic()
 
     def _wait_for_command(self) -> None:
         """One tick of simulated time, if a command comes; braking after a motion needs none."""
