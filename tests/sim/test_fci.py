@@ -57,19 +57,18 @@ def run(control, ticks, torque=lambda state, tick: np.zeros(7)):
 
 
 class Starved(Exception):
-    """The client got no processor for so long that the arm was right to stop."""
+    """The client, or the robot itself, got no processor for so long that the motion had to end."""
 
 
 class Live:
-    """A torque control on the real clock that knows how long its client has paused, also between
-    two runs of it.
-    """
+    """A torque control on the real clock that knows how long its client has paused."""
 
-    def __init__(self, control):
-        self.control, self.longest, self.at = control, 0.0, time.monotonic()
+    def __init__(self, real, client):
+        self.real, self.control = real, client.start_torque_control()
+        self.longest, self.at = 0.0, time.monotonic()
 
     def run(self, ticks):
-        """The last state. Starved if the motion was aborted after a pause of the client's own."""
+        """The last state. Starved if client or robot has paused, and the motion was aborted."""
         state = None
         try:
             for _ in range(ticks):
@@ -80,6 +79,10 @@ class Live:
                 )
         except plf.ControlException as error:
             if max(self.longest, time.monotonic() - self.at) > 0.005:
+                raise Starved from error
+            raise
+        except plf.NetworkException as error:
+            if self.real.ask("status")["longest_slip_s"] > 0.5:
                 raise Starved from error
             raise
         return state
@@ -349,7 +352,7 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
         elapsed = time.monotonic() - begun
         # it slips, it never bursts
         assert 0.3 * 1000 * elapsed < after - before < 1.1 * 1000 * elapsed
-        live = Live(client.start_torque_control())
+        live = Live(real, client)
         live.run(20)
         time.sleep(0.1)
         with pytest.raises(plf.ControlException, match="communication_constraints_violation"):
@@ -363,7 +366,7 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
 def test_a_robot_that_stood_still_itself_blames_nobody():
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
-        live = Live(client.start_torque_control())
+        live = Live(real, client)
         live.run(50)
         before = real.ask("status")
         # by another process: a client that waits for a state holds the GIL
@@ -390,7 +393,7 @@ def test_a_network_that_loses_one_packet_in_ten_does_not_stop_the_arm_but_a_deaf
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
         real.ask("network", {"loss": 0.1})
-        live = Live(client.start_torque_control())
+        live = Live(real, client)
         live.run(300)
         assert real.ask("status")["lost_ticks"] > 10
         real.ask("network", {"cut": True})
@@ -406,7 +409,7 @@ def test_commands_that_are_lost_on_their_way_are_in_the_robots_own_success_rate(
     """Every state arrives: nobody on this side of the wire could know."""
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
-        live = Live(client.start_torque_control())
+        live = Live(real, client)
         assert live.run(200).control_command_success_rate > 0.8
         real.ask("network", {"command_loss": 0.5})
         state = live.run(400)

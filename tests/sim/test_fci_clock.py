@@ -48,3 +48,4 @@ def test_however_late_each_wait_ends_the_states_go_on(monkeypatch, late_s):
         serving.close()
     assert len(clock.begun) == TICKS + 1
     assert (serving.slips > 0) == (late_s > server.SLIP_S)
+    assert serving.longest_slip_s == pytest.approx(late_s if serving.slips else 0.0)

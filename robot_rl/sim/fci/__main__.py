@@ -84,7 +84,11 @@ class Control:
         assert server is not None
         match what:
             case "status":
-                return robot.status() | {"slips": server.slips, "network": asdict(server.network)}
+                return robot.status() | {
+                    "slips": server.slips,
+                    "longest_slip_s": server.longest_slip_s,
+                    "network": asdict(server.network),
+                }
             case "world":
                 return world_to_json(robot.world())
             case "reset":

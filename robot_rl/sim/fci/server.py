@@ -42,7 +42,7 @@ class FciServer:
             self._arm.close()
             raise
         self._was_cut = False
-        self.slips = 0
+        self.slips, self.longest_slip_s = 0, 0.0
 
     def run(self, between_ticks: Callable[[], bool]) -> None:
         """Serve until `between_ticks()` says False."""
@@ -79,7 +79,7 @@ class FciServer:
         now = time.monotonic()
         if now <= due + SLIP_S:
             return deadline
-        self.slips += 1
+        self.slips, self.longest_slip_s = self.slips + 1, max(self.longest_slip_s, now - due)
         return now + layout.TICK_S
 
     def _listen_until(self, deadline: float) -> Array | None:
