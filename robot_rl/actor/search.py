@@ -9,8 +9,6 @@ anywhere. AutoSERL draws back and replays a demonstration there instead, in trai
 docs/algorithms.md.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from robot_rl.config import Task
@@ -23,13 +21,12 @@ STILL_M, STILL_RAD = 3e-3, 0.1
 """Who keeps within these on each axis stands still, or wobbles on the spot."""
 WAY_S, LEAD_S = 0.4, 2.0
 """For so long it goes somewhere, and at most to its goal."""
-SALT = 20  # what is drawn here is not what the policy draws
 STUCK_S, STUCK_M, STUCK_RAD = 0.4, 1e-3, 0.02
 """Who is led, and keeps within these for so long, does not get there: it is pressed against something."""
 
 
 class Search:
-    """What a policy's actions become where an arm stands still.
+    """What a policy's actions become where it stands still.
 
     ```
     search = Search(spec, reach=0.5, rate_hz=10.0)
@@ -40,9 +37,6 @@ class Search:
     action is never larger for it than the policy's own may be, and a hand's choice stays the
     policy's. Everything random comes from the episode's seed. Raises ConfigError where a task does
     not observe where its tools are.
-
-    Of several arms each stands still by itself, and is led by itself. One that waits for another,
-    at its goal or without one, is not sent elsewhere before they all stand still.
     """
 
     def __init__(self, spec: PolicySpec, reach: float, rate_hz: float):
@@ -52,14 +46,18 @@ class Search:
                 " pose of its tool"
             )
         self._spec, self._reach = spec, reach
-        self._arms = [ArmSearch(numbers, reach, rate_hz) for numbers in spec.actions.by_arm]
+        self._still, self._way, self._lead, self._stuck = (
+            max(1, round(s * rate_hz)) for s in (STILL_S, WAY_S, LEAD_S, STUCK_S)
+        )
         self.begin_episode(0)
 
     def begin_episode(self, seed: int) -> None:
         """Forget the last episode."""
-        generator = np.random.default_rng((seed, SALT))
-        for arm in self._arms:
-            arm.begin_episode(generator)
+        self._generator = np.random.default_rng((seed, self._still))
+        self._past: list[Array] = []
+        self._direction = np.zeros(len(self._spec.actions.continuous))
+        self._leads = False  # to the goal, in this search or the last one
+        self._steps = 0  # of it, still to go
 
     def act(self, observation: Observation, action: Array, goal: Array | None = None) -> Array:
         """The policy's `action (A,)`, or a step of the search. `goal (A,)`: the action that would
@@ -67,69 +65,33 @@ class Search:
         """
         if not self._reach:
             return action
-        for arm, tool in zip(self._arms, self._spec.tools(observation), strict=True):
-            arm.see(tool, None if goal is None else goal[arm.numbers])
-        nobody_moves = all(arm.rests for arm in self._arms)
-        ways = [arm.way(nobody_moves) for arm in self._arms]
-        if all(way is None for way in ways):
-            return action
-        searched = action.copy()
-        for arm, way in zip(self._arms, ways, strict=True):
-            if way is not None:
-                searched[arm.numbers] = way
-        return searched
-
-
-class ArmSearch:
-    """The search of one arm, whose axes are these `numbers` of an action."""
-
-    def __init__(self, numbers: Sequence[int], reach: float, rate_hz: float):
-        self.numbers, self._reach = list(numbers), reach
-        self._still, self._way, self._lead, self._stuck = (
-            max(1, round(s * rate_hz)) for s in (STILL_S, WAY_S, LEAD_S, STUCK_S)
-        )
-
-    def begin_episode(self, generator: np.random.Generator) -> None:
-        """Forget the last episode; what is drawn comes from here."""
-        self._generator = generator
-        self._past: list[Array] = []
-        self._ahead: Array | None = None
-        self._direction = np.zeros(len(self.numbers))
-        self._leads = False  # to the goal, in this search or the last one
-        self._steps = 0  # of it, still to go
-
-    def see(self, tool: Array, ahead: Array | None) -> None:
-        """Where the tool is `(6,)`, and the action that would bring it to its goal."""
-        self._past = [*self._past, tool.copy()][-self._still :]
-        self._ahead = ahead
-
-    @property
-    def rests(self) -> bool:
-        """Whether it stands still, or searches since it did."""
-        return self._steps > 0 or self._kept_within(STILL_M, STILL_RAD, self._still)
-
-    def way(self, nobody_moves: bool) -> Array | None:
-        """A step of the search; None while the policy goes on."""
-        is_before_goal = self._ahead is not None and not self._reaches(self._ahead)
-        begins = self._is_stuck() if self._steps else self.rests
-        if begins and (is_before_goal or nobody_moves):
+        self._past = [*self._past, self._spec.tools(observation).copy()][-self._still :]
+        numbers = list(self._spec.actions.continuous)
+        ahead = None if goal is None else goal[numbers]
+        begins = self._is_stuck() if self._steps else self._stands_still()
+        if begins:
             self._past = []
-            self._leads = is_before_goal and not self._leads
+            self._leads = not (self._leads or ahead is None or self._reaches(ahead))
             self._steps = self._lead if self._leads else self._way
-            self._direction = self._generator.standard_normal(len(self.numbers))
+            self._direction = self._generator.standard_normal(len(numbers))
             self._direction *= self._reach / np.linalg.norm(self._direction)
         if not self._steps:
-            return None
+            return action
         self._steps -= 1
         way = self._direction
-        if self._leads and self._ahead is not None:
-            way = self._ahead
-            if self._reaches(way):
+        if self._leads and ahead is not None:
+            way = ahead
+            if self._reaches(ahead):
                 self._steps = 0
-        return way * (self._reach / max(self._reach, float(np.linalg.norm(way))))
+        searched = action.copy()
+        searched[numbers] = way * (self._reach / max(self._reach, float(np.linalg.norm(way))))
+        return searched
 
     def _reaches(self, way: Array) -> bool:
         return float(np.linalg.norm(way)) <= self._reach
+
+    def _stands_still(self) -> bool:
+        return self._kept_within(STILL_M, STILL_RAD, self._still)
 
     def _is_stuck(self) -> bool:
         return self._leads and self._kept_within(STUCK_M, STUCK_RAD, self._stuck)
@@ -137,7 +99,7 @@ class ArmSearch:
     def _kept_within(self, most_m: float, most_rad: float, steps: int) -> bool:
         if len(self._past) < steps:
             return False
-        moved = np.abs(np.stack(self._past[-steps:]) - self._past[-1]).max(0)
+        moved = np.abs(np.stack(self._past[-steps:]) - self._past[-1]).max((0, 1))
         return bool(moved[:3].max() < most_m and moved[3:].max() < most_rad)
 
 

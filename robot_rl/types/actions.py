@@ -61,12 +61,6 @@ class ActionSpec:
         return list(dict.fromkeys(self.names[i].rpartition(".")[0] for i in self.continuous))
 
     @property
-    def by_arm(self) -> list[list[int]]:
-        """The indices of each arm's axes, without its gripper."""
-        whose = {i: self.names[i].rpartition(".")[0] for i in self.continuous}
-        return [[i for i in whose if whose[i] == arm] for arm in self.arms]
-
-    @property
     def freed(self) -> Array:
         """Which of the six axes of each arm an action moves: 1 or 0 `(arms, 6)`."""
         return self.moves(np.ones(self.size))

@@ -110,39 +110,6 @@ def test_it_is_led_no_further_than_to_the_goal_and_not_where_it_is_there() -> No
     assert np.allclose(np.linalg.norm(ways[3:], axis=1), REACH)
 
 
-TWO = ActionSpec(("a.x", "a.y", "a.z", "hand_a", "b.x", "b.y", "b.z", "hand_b"), (3, 7))
-PAIR = PolicySpec.from_space(
-    SpaceSpec({f"state/{arm}/tcp_pose": ((6,), "float32") for arm in "ab"}, actions=TWO), "none"
-)
-
-
-@pytest.mark.parametrize("waits", [0, 1])
-@pytest.mark.parametrize("gets_on", [True, False])
-@pytest.mark.parametrize("before_goal", [True, False])
-def test_of_two_arms_one_is_led_by_itself_and_sent_elsewhere_with_the_other(
-    waits, gets_on, before_goal
-) -> None:
-    """One stands still, at its goal or before it; the other one gets on or stands at its goal."""
-    made, policy = Search(PAIR, REACH, RATE_HZ), np.zeros(8, np.float32)
-    its, others = ([0, 1, 2], [4, 5, 6]) if waits == 0 else ([4, 5, 6], [0, 1, 2])
-    goal, acted = np.zeros(8, np.float32), []
-    goal[its] = [0.0, 3.0, -4.0] if before_goal else 0.0
-    for step in range(STILL - 1 + STUCK):
-        x = np.array([0.0, 0.0])
-        x[1 - waits] = step * STILL_M if gets_on else 0.0
-        pair = zip("ab", x, strict=True)
-        seen = {f"state/{arm}/tcp_pose": at(x)["state/tcp_pose"] for arm, x in pair}
-        acted.append(made.act(seen, policy, goal))
-    ways = np.array(acted)[STILL - 1 :]
-    assert all(action is policy for action in acted[: STILL - 1])
-    lengths = np.linalg.norm(ways[:, its], axis=1)
-    assert np.allclose(lengths, REACH if before_goal or not gets_on else 0.0)
-    assert np.allclose(ways[:, its], REACH * goal[its] / 5.0) == (before_goal or gets_on)
-    lengths = np.linalg.norm(ways[:, others], axis=1)
-    assert np.allclose(lengths, 0.0 if gets_on else REACH)
-    assert not ways[:, [3, 7]].any()
-
-
 def test_the_hand_does_what_the_policy_says_and_no_action_is_larger_than_it_may_be() -> None:
     acted = standing(search(reach=1.0), 20 * (STILL + WAY))
     assert (acted[:, 4] == 1.0).all() and (np.abs(acted) <= 1.0).all()

@@ -39,9 +39,6 @@ def test_an_action_becomes_moves_and_choices_and_these_the_action(arms, seed):
     np.testing.assert_array_equal(spec.pick(moves, spec.choices(action)), action)
     assert [arms[i][1] for i in spec.holders] == [True] * len(spec.discrete)
     assert sorted((*spec.continuous, *spec.discrete)) == list(range(spec.size))
-    assert sum(spec.by_arm, []) == list(spec.continuous)
-    for row, free, numbers in zip(moves, spec.freed, spec.by_arm, strict=True):
-        np.testing.assert_array_equal(action[numbers], row[free > 0.0])
     assert ActionSpec.from_json(json.loads(json.dumps({"actions": spec.to_json()}))) == spec
 
 
