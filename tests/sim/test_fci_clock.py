@@ -7,6 +7,7 @@ import pytest
 from robot_rl import config
 from robot_rl.links.sockets import Wakeup
 from robot_rl.sim.fci import server
+from robot_rl.sim.fci.__main__ import listen_somewhere
 from robot_rl.sim.fci.robot import FciRobot
 from robot_rl.sim.hand import Hand
 
@@ -41,7 +42,7 @@ def test_however_late_each_wait_ends_the_states_go_on(monkeypatch, late_s):
     monkeypatch.setattr(server, "time", clock)
     monkeypatch.setattr(server, "select", SimpleNamespace(select=clock.select))
     robot = FciRobot(config.load_hardware("sim_panda").arms[0], None)
-    serving = server.FciServer("127.9.8.7", robot, Hand(None), "real", Wakeup())
+    _, serving = listen_somewhere("", robot, Hand(None), "real", Wakeup())
     try:
         serving.run(clock.between_ticks)
     finally:

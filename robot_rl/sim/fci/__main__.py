@@ -132,7 +132,7 @@ def run(job: Mapping[str, Any]) -> None:
     robot = FciRobot(config, scene)
     hand = robot.fingers or Hand(job["object_width_m"])
     control = Control(robot, hand, job["world_port"])
-    ip, server = _listen_somewhere(job["ip"], robot, hand, job["clock"], control.wakeup)
+    ip, server = listen_somewhere(job["ip"], robot, hand, job["clock"], control.wakeup)
     control.server = server
     signal.signal(signal.SIGTERM, control.stop)
     signal.signal(signal.SIGINT, control.stop)
@@ -164,7 +164,7 @@ def say(answer: Mapping[str, Any]) -> None:
         sys.stdout.flush()
 
 
-def _listen_somewhere(
+def listen_somewhere(
     ip: str, robot: FciRobot, hand: Hand, clock: ClockKind, wakeup: Wakeup
 ) -> tuple[str, FciServer]:
     """The ports are fixed, so each simulated robot has a loopback address: the one asked for, or a
