@@ -40,9 +40,9 @@ HEIGHT_M = 0.12
 OVER_M, CLEAR_M = 0.01, 0.06
 """Fingertips above the bar when they come in line with it, and how far beyond its end an empty hand is
 out of the way [m]."""
-REACHED_X, SLOW_M = 0.445, 0.015
-"""So far ahead of its foot the task lets an arm go, less what it may be off, and so near to there an arm
-comes slowly [m]."""
+REACHED_X, BROUGHT_X = 0.445, 0.430
+"""So far ahead of its foot the task lets an arm go, less what it may be off, and so far at most it brings
+the bar, since it comes slowly to what is beyond [m]."""
 HANDS_M = 0.145
 """So far from each other the hands stay, which are kept apart at 141 mm [m]."""
 MEETING_RIGHT = upright(APART_M / 2 + GRIP_M - 0.005, 0.0, HEIGHT_M, math.pi)
@@ -97,7 +97,7 @@ def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     def brought(before_m: float) -> Array:
         """The left hand, where the bar's end is so far before the right fingers, and straight."""
         x, y, yaw = _holding(data, LEFT, fingers[0] - GRIP_M - before_m, fingers[1])
-        x = min(x, REACHED_X - SLOW_M, fingers[0] - HANDS_M)
+        x = min(x, BROUGHT_X, fingers[0] - HANDS_M)
         return upright(x, y, fingers[2] + here[2] - far[2], yaw)
 
     lets_go = here if right else brought(0.0)
@@ -150,7 +150,7 @@ def _meeting(data: mujoco.MjData) -> Array:
     """
     pose = MEETING_RIGHT.copy()
     if is_shut(data, LEFT):
-        pose[0] = min(pose[0], REACHED_X - SLOW_M + place_on(data, LEFT)[0] + GRIP_M)
+        pose[0] = min(pose[0], BROUGHT_X + place_on(data, LEFT)[0] + GRIP_M)
     return pose
 
 
