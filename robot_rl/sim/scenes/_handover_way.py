@@ -34,7 +34,11 @@ from robot_rl.sim.scenes._bar import (
 from robot_rl.types import Array
 
 GRIP_M = 0.075
-"""From the bar's middle to where a hand takes hold: 25 mm from the end."""
+"""From the bar's middle to where the left hand takes hold, 25 mm from the end, and about where the right
+one does."""
+TAKEN_M = (0.070, 0.092)
+"""Where the right one does, in each scene elsewhere [m]: an encoder that is only shown bars which are
+held alike does not look at where the hand has them, and lays the others down beside the mark."""
 HEIGHT_M = 0.12
 """So high above the table the bar is handed over."""
 OVER_M, CLEAR_M = 0.01, 0.06
@@ -92,11 +96,12 @@ def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     left, right, waits = _brings(data), is_shut(data, RIGHT), _waits(data)
     taken, here = right and is_open(data, LEFT), tcp_pose(data, LEFT)
     fingers = tcp_pose(data, RIGHT) if waits else _meeting(data)
-    far = data.body("bar").xpos + GRIP_M * axis(data)
+    hold_m = _taken_m(data)
+    far = data.body("bar").xpos + hold_m * axis(data)
 
     def brought(before_m: float) -> Array:
         """The left hand, where the bar's end is so far before the right fingers, and straight."""
-        x, y, yaw = _holding(data, LEFT, fingers[0] - GRIP_M - before_m, fingers[1])
+        x, y, yaw = _holding(data, LEFT, fingers[0] - hold_m - before_m, fingers[1])
         x = min(x, BROUGHT_X, fingers[0] - HANDS_M)
         return upright(x, y, fingers[2] + here[2] - far[2], yaw)
 
@@ -135,6 +140,14 @@ def _laying_down(data: mujoco.MjData) -> Sequence[Phase]:
         carries("lay down", down, pace=0.8, done=low),
         Phase("open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT),
     )
+
+
+def _taken_m(data: mujoco.MjData) -> float:
+    """Where the right hand takes hold of the bar in this scene [m]: chance that no picture shows, less
+    than a millimetre of the mark's place.
+    """
+    least, most = TAKEN_M
+    return least + (most - least) * float(data.body("mark").xpos[0] / 0.001 % 1.0)
 
 
 def _brings(data: mujoco.MjData) -> bool:
@@ -196,7 +209,7 @@ def _right_over_mark(data: mujoco.MjData, lies: bool) -> tuple[float, float, flo
     if lies and is_between(data, RIGHT):
         tip = tcp_pose(data, RIGHT)
         return tip[0], tip[1], _yaw(tip)
-    return x + GRIP_M, y, math.pi
+    return x + _taken_m(data), y, math.pi
 
 
 def _holding(data: mujoco.MjData, arm: int, x: float, y: float) -> tuple[float, float, float]:
