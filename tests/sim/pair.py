@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
+import mujoco
 import numpy as np
 
 from robot_rl import config, geometry
@@ -20,6 +22,13 @@ from tests.sim.player import TOGGLE_STEPS, Mode
 
 PAIR = config.load_hardware("sim_two_pandas")
 TICKS = 100
+
+
+class Moment(NamedTuple):
+    """Where everything of a scene is, and whether each hand was told to be open (1) or shut (-1)."""
+
+    qpos: Array
+    choices: tuple[float, ...]
 
 
 class PairPlayer:
@@ -74,6 +83,23 @@ class PairPlayer:
             turn = rng.uniform(-1.0, 1.0, 3) * start.rotation
             poses.append(geometry.pose_move(pose, np.array([0.0, 0.0, 0.0, *turn])))
         return self.go(poses, 25)
+
+    def moment(self) -> Moment:
+        """As things stand."""
+        return Moment(self.data.qpos.copy(), tuple(self._choices))
+
+    def begin_at(self, seed: int, moment: Moment) -> list[ArmState]:
+        """Reset the scene to a moment of an episode of this seed, at rest; each hand is told again."""
+        place = self.scene.place
+
+        def place_all(model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
+            place(model, data, seed)
+            data.qpos[:] = moment.qpos
+
+        with patch.object(self.scene, "place", place_all):
+            self.reset(seed)
+        self._choices, self._waits = [0.0] * 2, [0] * 2
+        return self.act(self.states(), np.zeros((2, 6)), moment.choices)
 
     def go(self, poses: Sequence[Array], steps: int) -> list[ArmState]:
         """Towards a pose `(7,)` of each arm for so many steps."""

@@ -1,6 +1,7 @@
 """The way of the bar: it goes from hand to hand, and from wherever it has got to."""
 
 import math
+from functools import cache
 
 import mujoco
 import numpy as np
@@ -20,7 +21,7 @@ from robot_rl.sim.scenes._handover_way import (
 )
 from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.types import OperatorCommand
-from tests.sim.pair import PairPlayer
+from tests.sim.pair import Moment, PairPlayer
 
 SEEDS = (1000, 1001)  # on which nobody has tuned anything
 LYING = BAR[2] / 2
@@ -72,12 +73,26 @@ def pose_in(player, name: str):
     return player.operator._phases.at(player.latest)[number_of(player, name)].pose
 
 
+@cache
+def moments() -> dict[str, Moment]:
+    """When the operator came to the last phase of each name, of one episode."""
+    player, found = PairPlayer("handover", seed=4), dict[str, Moment]()
+    states, word, player.took = player.begin(1000), OperatorCommand.NONE, 0
+    player.operator.begin_episode()
+    while word == OperatorCommand.NONE:
+        states, word = player.follow(states)
+        for name in {phase.name for phase in player.operator._phases.at(player.latest)}:
+            if player.operator._index >= number_of(player, name):
+                found.setdefault(name, player.moment())
+    return found
+
+
 def follow_to(player, name: str):
     """The states when the operator comes to the last phase of this name."""
-    states, player.took = player.begin(1000), 0
+    player.took, player.near_m = 0, np.inf
+    states = player.begin_at(1000, moments()[name])
     player.operator.begin_episode()
-    while player.operator._index < number_of(player, name):
-        states, _ = player.follow(states)
+    player.operator._index = number_of(player, name)
     return states
 
 
