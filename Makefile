@@ -33,6 +33,8 @@ TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Modules are compiled when they are first imported: one in seven of all that is installed ever is.
+INSTALL := $(BIN)/pip install --no-compile -c constraints.txt
 TASK ?= peg_insert
 HARDWARE ?= sim_panda
 
@@ -95,12 +97,12 @@ wheel: $(VENV)/.python
 	@ls dist
 
 piece-by-piece:
-	$(BIN)/pip install -c constraints.txt -e '.[dev,console]'
-	@$(BIN)/pip install -c constraints.txt -e '.[spacemouse,keyboard,gamepad]' || \
+	$(INSTALL) -e '.[dev,console]'
+	@$(INSTALL) -e '.[spacemouse,keyboard,gamepad]' || \
 		echo "evdev cannot be built here (it wants g++ and python3-dev): the tests of the operators' devices are skipped"
-	@$(BIN)/pip install --only-binary pylibfranka -c constraints.txt -e '.[franka]' || \
+	@$(INSTALL) --only-binary pylibfranka -e '.[franka]' || \
 		echo "pylibfranka has no wheel for this machine (it wants x86-64 Linux with glibc 2.34): its tests are skipped"
-	@$(BIN)/pip install --only-binary pyrealsense2 -c constraints.txt -e '.[realsense]' || \
+	@$(INSTALL) --only-binary pyrealsense2 -e '.[realsense]' || \
 		echo "pyrealsense2 has no wheel for this machine: its tests are skipped"
 
 clean:
@@ -151,17 +153,17 @@ $(VENV)/.python:
 $(VENV)/.torch: constraints.txt | $(VENV)/.python
 	@echo "PyTorch: $(TORCH) (choose with TORCH=cpu or TORCH=cuda)"
 	@case "$(TORCH)" in \
-	cuda) $(BIN)/pip install -c constraints.txt torch ;; \
+	cuda) $(INSTALL) torch ;; \
 	cpu) if $(BIN)/python -c 'import urllib.request; urllib.request.urlopen("$(TORCH_CPU_INDEX)/torch/", timeout=10)' 2>/dev/null; \
-		then $(BIN)/pip install --no-deps --index-url $(TORCH_CPU_INDEX) -c constraints.txt torch; \
+		then $(INSTALL) --no-deps --index-url $(TORCH_CPU_INDEX) torch; \
 		else echo "$(TORCH_CPU_INDEX) cannot be reached: torch comes from pip's own indices"; \
-			$(BIN)/pip install -c constraints.txt torch; fi ;; \
+			$(INSTALL) torch; fi ;; \
 	*) echo "TORCH=$(TORCH)? It is cpu or cuda."; exit 1 ;; \
 	esac
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
-	$(BIN)/pip install -c constraints.txt -e .
+	$(INSTALL) -e .
 	@touch $@
 
 # What the arm's 1 kHz loop needs is compiled here, and not when an arm is started for the first time;
@@ -173,6 +175,6 @@ $(VENV)/.law: $(VENV)/.installed
 
 # All at once is quicker; where a device's package cannot be had, piece by piece.
 $(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed
-	@$(BIN)/pip install --only-binary pylibfranka,pyrealsense2 -c constraints.txt \
+	@$(INSTALL) --only-binary pylibfranka,pyrealsense2 \
 		-e '.[dev,console,spacemouse,keyboard,gamepad,franka,realsense]' || $(MAKE) --no-print-directory piece-by-piece
 	@touch $@

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 
 from robot_rl.controllers import impedance
 from robot_rl.geometry import IDENTITY, pose_error, quat_from_rotvec
+from tests.rotations import rotvec_of, turn_between
 
 GAINS = np.array([
     [2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0],
@@ -18,8 +18,8 @@ BOUND_LOW, BOUND_HIGH = -GAINS[0] * GAINS[3], GAINS[0] * GAINS[2]
 
 
 def numpy_error(pose, reference):
-    turn = Rotation.from_quat(reference[3:]) * Rotation.from_quat(pose[3:]).inv()
-    return np.concatenate([reference[:3] - pose[:3], turn.as_rotvec()])
+    turn = rotvec_of(turn_between(pose[3:], reference[3:]))
+    return np.concatenate([reference[:3] - pose[:3], turn])
 
 
 def numpy_law(q, dq, coriolis, pose, J, reference, posture, gains, kn, push):

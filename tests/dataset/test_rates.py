@@ -2,12 +2,13 @@
 every pair.
 """
 
+from fractions import Fraction
 from functools import cache
+from math import comb
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import beta
 
 from robot_rl.dataset.rates import (
     DECIDED,
@@ -20,13 +21,24 @@ from robot_rl.dataset.rates import (
 from robot_rl.dataset.statistics import lower_bound, upper_bound
 
 
+def chance_of_at_most(events: int, trials: int, rate: float) -> Fraction:
+    """Exactly."""
+    p = Fraction(rate)
+    return sum(comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(events + 1))
+
+
 @pytest.mark.parametrize(("events", "trials"), [(0, 41), (3, 100), (6, 600), (99, 100)])
 def test_the_bounds_are_clopper_and_pearsons(events, trials):
-    assert upper_bound(events, trials) == pytest.approx(
-        beta.ppf(0.95, events + 1, trials - events), abs=1e-8
-    )
-    least = beta.ppf(0.05, events, trials - events + 1) if events else 0.0
-    assert lower_bound(events, trials) == pytest.approx(least, abs=1e-8)
+    """Beyond them the chance of so few, or of so many, is less than one in twenty."""
+    bound, near = upper_bound(events, trials), 1e-8
+    assert chance_of_at_most(events, trials, bound + near) < 0.05
+    assert chance_of_at_most(events, trials, bound - near) > 0.05
+    bound = lower_bound(events, trials)
+    if events == 0:
+        assert bound == 0.0
+        return
+    assert 1 - chance_of_at_most(events - 1, trials, bound - near) < 0.05
+    assert 1 - chance_of_at_most(events - 1, trials, bound + near) > 0.05
 
 
 def test_n_straight_prove_the_rate_at_which_they_have_one_chance_in_twenty():
