@@ -80,9 +80,7 @@ LONG = {"system", "faults"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What lies in these folders, or has one of these fixtures, is slow without a mark of its own.
-    Each worker begins with some files of the longest.
-    """
+    """What lies in these folders, or has one of these fixtures, is slow without a mark of its own."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if SLOW & {folder_of(item), *fixtures}:
@@ -90,23 +88,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if REAL_CLOCK & fixtures:
             item.add_marker(pytest.mark.real_clock)
     workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
-    items[:] = long_ones_first(items, workers)
+    items[:] = dealt(items, workers)
 
 
 def folder_of(item: pytest.Item) -> str:
     return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
-def long_ones_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """In an order of which each worker gets an equal part, as `--dist worksteal` deals them."""
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        if folder_of(item) in LONG:
-            files.setdefault(item.path, []).append(item)
+def dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """In an order of which each worker gets an equal part, as `--dist worksteal` deals them: one
+    begins with all that live by the real clock, so that none waits for it, the others with the
+    files of the longest.
+    """
     hands: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    files: dict[Path, list[pytest.Item]] = {}
+    rest: list[pytest.Item] = []
+    for item in items:
+        if item.get_closest_marker("real_clock"):
+            hands[0].append(item)
+        elif folder_of(item) in LONG:
+            files.setdefault(item.path, []).append(item)
+        else:
+            rest.append(item)
     for number, several in enumerate(files.values()):
-        hands[number % workers] += several
-    rest = [item for item in items if folder_of(item) not in LONG]
+        hands[-1 - number % max(workers - 1, 1)] += several
     share = -(-len(items) // workers)
     for hand in hands:
         room = max(share - len(hand), 0)
