@@ -11,13 +11,15 @@ from robot_rl.geometry import pose_delta, pose_inverse, pose_move, pose_multiply
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
 from robot_rl.sim.phases import fitting, next_places
-from robot_rl.sim.scenes._bar import BAR, GRASPED_M, LEFT, RIGHT, is_on_mark
+from robot_rl.sim.scenes._bar import BAR, GRASPED_M, LEFT, RIGHT, is_on_mark, place_on
 from robot_rl.sim.scenes._handover_way import (
     GRIP_M,
     HEIGHT_M,
     MEETING_LEFT,
     MEETING_RIGHT,
     MET_M,
+    TAKEN_M,
+    _taken_m,
 )
 from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.types import OperatorCommand
@@ -87,10 +89,10 @@ def moments() -> dict[str, Moment]:
     return found
 
 
-def follow_to(player, name: str):
+def follow_to(player, name: str, seed: int = 1000):
     """The states when the operator comes to the last phase of this name."""
     player.took, player.near_m = 0, np.inf
-    states = player.begin_at(1000, moments()[name])
+    states = player.begin_at(seed, moments()[name])
     player.operator.begin_episode()
     player.operator._index = number_of(player, name)
     return states
@@ -245,8 +247,17 @@ def test_a_bar_that_is_held_elsewhere_comes_as_far_between_the_fingers_as_any_ot
     states, bar = follow_to(player, "bring"), player.data.joint("bar")
     bar.qpos[:3] += along * player.data.body("bar").xmat.reshape(3, 3)[:, 0]
     take_over(player, states)
-    held = np.linalg.norm(player.data.body("bar").xpos - tcp_pose(player.data, RIGHT)[:3])
-    assert abs(held - GRIP_M) < 0.01
+    assert abs(place_on(player.data, RIGHT)[0] - _taken_m(player.data)) < 0.01
+
+
+def test_the_right_hand_takes_the_bar_in_each_scene_elsewhere(player):
+    """A policy that is always shown one hold does not look where the bar is in the hand."""
+    held = []
+    for seed in range(1000, 1005):
+        take_over(player, follow_to(player, "bring", seed))
+        held.append(place_on(player.data, RIGHT)[0])
+    assert TAKEN_M[0] - 0.004 < min(held) and max(held) < TAKEN_M[1] + 0.004
+    assert np.ptp(held) > 0.5 * np.ptp(TAKEN_M)
 
 
 @pytest.mark.parametrize(("along", "low"), [(-0.02, 0.0), (0.018, 0.0), (0.0, 0.01)])
