@@ -132,6 +132,23 @@ def test_a_bar_that_is_held_elsewhere_is_laid_down_where_any_other_is(player, al
     assert np.abs(off[:2]).max() < 0.006
 
 
+@pytest.mark.parametrize(
+    ("high", "along"), [(0.022, 0.0), (0.014, 0.0), (-0.014, 0.0), (0.0, 0.012), (0.0, -0.03)]
+)
+def test_the_right_hand_is_never_opened_where_the_bar_would_fall(player, high, along):
+    """Near the palm, by the fingertips, at the bar's end or near its middle: it goes on with it."""
+    states, bar = follow_to(player, "over"), player.data.joint("bar")
+    bar.qpos[:3] += [0.0, 0.0, high] - along * player.data.body("bar").xmat.reshape(3, 3)[:, 0]
+    player.refresh()
+    assert fitting_now(player, states) in ("let go", "withdraw", "over")
+    player.operator._index, word = -1, OperatorCommand.NONE
+    while word == OperatorCommand.NONE and player.took < 120:
+        high_up = player.data.body("bar").xpos[2] > 2 * BAR[2]
+        states, word = player.follow(states)
+        assert not high_up or player._choices[RIGHT] < 0.0
+    assert word == OperatorCommand.SUCCESS
+
+
 def test_over_the_mark_a_hand_goes_down_from_where_the_bar_has_room_there(player):
     """To be nearer is worth no correction; on its way down it comes nearer."""
     states = follow_to(player, "lay down")

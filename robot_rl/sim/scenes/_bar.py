@@ -6,7 +6,7 @@ Lengths in metres; the frame is the base of the left arm, the table's top is z =
 import mujoco
 import numpy as np
 
-from robot_rl.geometry import pose_inverse, pose_multiply
+from robot_rl.geometry import pose_inverse, pose_multiply, quat_rotate
 from robot_rl.sim.grasping import opening, tcp_pose
 from robot_rl.sim.parts import pose_of
 from robot_rl.types import Array
@@ -20,6 +20,10 @@ flanges, 96 mm thick, are 54 mm apart."""
 HOLD_M, HOLD_RADIUS_M = (0.050, 0.097), 0.012
 """Where a hand holds its half well: so far from the bar's middle, which leaves the other one its room,
 and so near to its axis [m]: with the fingertips alone, 13 to 18 mm from there, it tips."""
+DEEP_M = 0.024
+"""So much nearer to the palm it is between the fingers as well [m]."""
+CLINGS_M = 0.03
+"""So far from its axis, fingers that are as wide as the bar may have it still [m]."""
 LEVEL = 0.3
 """A bar that hangs by more than this, the sine of its pitch, has tipped in the hand."""
 MARK = (0.24, 0.07)
@@ -63,12 +67,15 @@ def is_open(data: mujoco.MjData, arm: int) -> bool:
 
 def place_on(data: mujoco.MjData, arm: int) -> tuple[float, float]:
     """Where an arm's fingertips are on its half of the bar: how far from the middle, and from the axis
-    [m].
+    [m]; a bar that lies deeper in the hand is no farther from them.
     """
-    place, half = tcp_pose(data, arm)[:3] - data.body("bar").xpos, axis(data)
+    tip, half = tcp_pose(data, arm), axis(data)
+    place, ahead = tip[:3] - data.body("bar").xpos, quat_rotate(tip[3:], np.array([0.0, 0.0, 1.0]))
     half *= 1.0 if arm == RIGHT else -1.0
     far = float(place @ half)
-    return far, float(np.linalg.norm(place - far * half))
+    aside = place - far * half
+    aside -= min(max(float(aside @ ahead), 0.0), DEEP_M) * ahead
+    return far, float(np.linalg.norm(aside))
 
 
 def is_between(data: mujoco.MjData, arm: int) -> bool:
@@ -79,4 +86,15 @@ def is_between(data: mujoco.MjData, arm: int) -> bool:
 
 def is_shut(data: mujoco.MjData, arm: int) -> bool:
     """Whether its half is between fingers that are as wide as it is."""
-    return is_between(data, arm) and abs(opening(data, arm) - BAR[1]) < GRASPED_M
+    return is_between(data, arm) and _are_closed(data, arm)
+
+
+def clings(data: mujoco.MjData, arm: int) -> bool:
+    """Whether the bar is in the air, and its half between closed fingers in any way."""
+    far, aside = place_on(data, arm)
+    between = 0.0 < far < BAR[0] / 2 and aside < CLINGS_M
+    return between and data.body("bar").xpos[2] > BAR[2] and _are_closed(data, arm)
+
+
+def _are_closed(data: mujoco.MjData, arm: int) -> bool:
+    return abs(opening(data, arm) - BAR[1]) < GRASPED_M

@@ -23,6 +23,7 @@ from robot_rl.sim.scenes._bar import (
     LEFT,
     RIGHT,
     axis,
+    clings,
     is_between,
     is_level,
     is_on_mark,
@@ -76,7 +77,7 @@ def phases(data: mujoco.MjData) -> Sequence[Phase]:
 
 
 def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
-    here, between, taken = tcp_pose(data, LEFT), is_between(data, LEFT), is_shut(data, RIGHT)
+    here, between, taken = tcp_pose(data, LEFT), is_between(data, LEFT), _has(data)
     has = taken or (_brings(data) and data.body("bar").xpos[2] > HEIGHT_M / 2)
     near = _near_end(data)
     if is_shut(data, LEFT) and not is_level(data):  # let go of, it lies below
@@ -93,7 +94,7 @@ def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
 
 
 def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
-    left, right, waits = _brings(data), is_shut(data, RIGHT), _waits(data)
+    left, right, waits = _brings(data), _has(data), _waits(data)
     taken, here = right and is_open(data, LEFT), tcp_pose(data, LEFT)
     fingers = tcp_pose(data, RIGHT) if waits else _meeting(data)
     hold_m = _taken_m(data)
@@ -127,7 +128,7 @@ def _laying_down(data: mujoco.MjData) -> Sequence[Phase]:
     bar, tip = data.body("bar"), tcp_pose(data, RIGHT)
     # if need be with one end, where it hangs askew: let go of, it lies
     height = bar.xpos[2] - np.abs(bar.xmat.reshape(3, 3)[2]) @ BAR / 2
-    held, lies = is_shut(data, RIGHT), height < 0.003
+    held, lies = _has(data), height < 0.003
     x, y, yaw = _right_over_mark(data, lies)
     over, down = (upright(x, y, z, yaw) for z in (HEIGHT_M, BAR[2] / 2))
     low = lies and is_on_mark(data) and _is_near(tip, down)
@@ -157,6 +158,13 @@ def _brings(data: mujoco.MjData) -> bool:
     return is_shut(data, LEFT) and is_level(data)
 
 
+def _has(data: mujoco.MjData) -> bool:
+    """Whether the right hand has the bar. In the air any hold is one: who opens that hand drops the bar,
+    and who is shown that it is opened there drops others.
+    """
+    return is_shut(data, RIGHT) or clings(data, RIGHT)
+
+
 def _meeting(data: mujoco.MjData) -> Array:
     """Where the right hand waits: nearer, where the left one holds the bar so far from its end that it
     does not get that to the usual place.
@@ -171,9 +179,7 @@ def _waits(data: mujoco.MjData) -> bool:
     """Whether the right hand has the bar, or waits for it where bars are handed over."""
     tip = tcp_pose(data, RIGHT)
     there = bool((np.abs(tip[:3] - _meeting(data)[:3]) < MET_M).all())
-    return is_shut(data, RIGHT) or (
-        there and _is_straight(tip, MEETING_RIGHT) and is_open(data, RIGHT)
-    )
+    return _has(data) or (there and _is_straight(tip, MEETING_RIGHT) and is_open(data, RIGHT))
 
 
 def _waiting_place(data: mujoco.MjData) -> Array:
@@ -204,7 +210,7 @@ def _right_over_mark(data: mujoco.MjData, lies: bool) -> tuple[float, float, flo
     Around a bar that `lies` there already, and that they do not hold, they stay.
     """
     x, y, _ = data.body("mark").xpos
-    if is_shut(data, RIGHT):
+    if _has(data):
         return _holding(data, RIGHT, x, y)
     if lies and is_between(data, RIGHT):
         tip = tcp_pose(data, RIGHT)
