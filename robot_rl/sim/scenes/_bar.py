@@ -22,8 +22,9 @@ HOLD_M, HOLD_RADIUS_M = (0.050, 0.097), 0.012
 and so near to its axis [m]: with the fingertips alone, 13 to 18 mm from there, it tips."""
 DEEP_M = 0.024
 """So much nearer to the palm it is between the fingers as well [m]."""
-CLINGS_M = 0.03
-"""So far from its axis, fingers that are as wide as the bar may have it still [m]."""
+CLINGS_M = 0.03, 0.008
+"""So far from its axis, and so far beyond its end, fingers that are as wide as the bar may still have
+it [m]: their pads are 17 mm wide."""
 LEVEL = 0.3
 """A bar that hangs by more than this, the sine of its pitch, has tipped in the hand."""
 MARK = (0.24, 0.07)
@@ -92,7 +93,7 @@ def is_shut(data: mujoco.MjData, arm: int) -> bool:
 def clings(data: mujoco.MjData, arm: int) -> bool:
     """Whether the bar is in the air, and its half between closed fingers in any way."""
     far, aside = place_on(data, arm)
-    between = 0.0 < far < BAR[0] / 2 and aside < CLINGS_M
+    between = aside < CLINGS_M[0] and 0.0 < far < BAR[0] / 2 + CLINGS_M[1]
     return between and data.body("bar").xpos[2] > BAR[2] and _are_closed(data, arm)
 
 
