@@ -24,7 +24,8 @@ from robot_rl.dataset.statistics import lower_bound, upper_bound
 def chance_of_at_most(events: int, trials: int, rate: float) -> Fraction:
     """Exactly."""
     p = Fraction(rate)
-    return sum(comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(events + 1))
+    chances = (comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(events + 1))
+    return sum(chances, start=Fraction(0))
 
 
 @pytest.mark.parametrize(("events", "trials"), [(0, 41), (3, 100), (6, 600), (99, 100)])

@@ -99,7 +99,7 @@ class PairPlayer:
         with patch.object(self.scene, "place", place_all):
             self.reset(seed)
         self._choices, self._waits = [0.0] * 2, [0] * 2
-        return self.act(self.states(), np.zeros((2, 6)), moment.choices)
+        return self.act(self.states(), [np.zeros(6)] * 2, moment.choices)
 
     def go(self, poses: Sequence[Array], steps: int) -> list[ArmState]:
         """Towards a pose `(7,)` of each arm for so many steps."""

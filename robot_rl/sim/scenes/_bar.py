@@ -33,6 +33,8 @@ ROOM_M = 0.02
 """An open hand is so much wider than the bar."""
 GRASPED_M = 0.004
 """Fingers that are shut around it are at most so much wider than the bar."""
+BEHIND_PADS_M = 0.006
+"""Nor are they so much narrower, where it lies between the plates behind their pads, 2 mm from those."""
 
 
 def shift(x: float, y: float) -> Array:
@@ -98,4 +100,4 @@ def clings(data: mujoco.MjData, arm: int) -> bool:
 
 
 def _are_closed(data: mujoco.MjData, arm: int) -> bool:
-    return abs(opening(data, arm) - BAR[1]) < GRASPED_M
+    return -BEHIND_PADS_M < opening(data, arm) - BAR[1] < GRASPED_M
