@@ -19,6 +19,7 @@ from robot_rl.sim.scenes._handover_way import (
     MEETING_RIGHT,
     MET_M,
     TAKEN_M,
+    _meeting,
     _taken_m,
 )
 from robot_rl.teleop._missed_phases import NearMiss
@@ -201,7 +202,7 @@ def test_whose_turn_it_is_follows_from_what_a_policy_sees_until_the_right_hand_h
         states, player.took = player.begin(seed), 0
         player.operator.begin_episode()
         while opening(player.data, RIGHT) > BAR[1] + GRASPED_M:
-            away = np.linalg.norm(tcp_pose(player.data, RIGHT)[:3] - MEETING_RIGHT[:3])
+            away = np.linalg.norm(tcp_pose(player.data, RIGHT)[:3] - _meeting(player.data)[:3])
             height = player.data.body("bar").xpos[2]
             phases = player.operator._phases.at(player.latest)
             states, _ = player.follow(states)
@@ -272,7 +273,7 @@ def test_the_right_hand_takes_the_bar_in_each_scene_elsewhere(player):
     """A policy that is always shown one hold does not look where the bar is in the hand."""
     held = []
     for seed in range(1000, 1005):
-        take_over(player, follow_to(player, "bring", seed))
+        take_over(player, follow_to(player, "wait", seed))
         held.append(place_on(player.data, RIGHT)[0])
     assert TAKEN_M[0] - 0.004 < min(held) and max(held) < TAKEN_M[1] + 0.004
     assert np.ptp(held) > 0.5 * np.ptp(TAKEN_M)
@@ -398,7 +399,8 @@ def test_phases_are_seen_from_each_arms_own_base(player):
     phases = player.operator._phases.at(player.reset(1))
     by_name = {phase.name: phase for phase in phases}
     seen = pose_multiply(np.array(player.scene.stands[RIGHT]), by_name["wait"].pose)
-    np.testing.assert_allclose(seen, MEETING_RIGHT, atol=1e-9)
-    assert np.linalg.norm(seen[:3] - MEETING_LEFT[:3]) == pytest.approx(2 * GRIP_M)
+    np.testing.assert_allclose(seen, _meeting(player.data), atol=1e-9)
+    held = np.linalg.norm(seen[:3] - MEETING_LEFT[:3])
+    assert held == pytest.approx(GRIP_M + _taken_m(player.data))
     assert seen[2] == HEIGHT_M
     assert [phase.arm for phase in phases] == [0] * 5 + [1, 0, 0, 1, 0, 0, 1, 1, 1]

@@ -38,8 +38,9 @@ GRIP_M = 0.075
 """From the bar's middle to where the left hand takes hold, 25 mm from the end, and about where the right
 one does."""
 TAKEN_M = (0.070, 0.092)
-"""Where the right one does, in each scene elsewhere [m]: an encoder that is only shown bars which are
-held alike does not look at where the hand has them, and lays the others down beside the mark."""
+"""Where the right one does, in each scene elsewhere [m], since it waits here or there: an encoder that is
+only shown bars which are held alike does not look at where the hand has them, and lays the others
+down beside the mark."""
 HEIGHT_M = 0.12
 """So high above the table the bar is handed over."""
 OVER_M, CLEAR_M = 0.01, 0.06
@@ -50,10 +51,13 @@ REACHED_X, BROUGHT_X = 0.445, 0.430
 the bar, since it comes slowly to what is beyond [m]."""
 HANDS_M = 0.145
 """So far from each other the hands stay, which are kept apart at 141 mm [m]."""
-MEETING_RIGHT = upright(APART_M / 2 + GRIP_M - 0.005, 0.0, HEIGHT_M, math.pi)
-MEETING_LEFT = upright(MEETING_RIGHT[0] - 2 * GRIP_M, 0.0, HEIGHT_M, 0.0)
-"""The poses `(7,)` of the fingertips where the right hand waits for the bar, with its fingers open
-around where that is to come, and where the left one brings it: about the middle of both workspaces."""
+BAR_X = APART_M / 2 - 0.005
+"""There the bar's middle is when it is handed over [m]."""
+MEETING_RIGHT = upright(BAR_X + GRIP_M, 0.0, HEIGHT_M, math.pi)
+MEETING_LEFT = upright(BAR_X - GRIP_M, 0.0, HEIGHT_M, 0.0)
+"""The poses `(7,)` of the fingertips where, or about where, the right hand waits for the bar, with its
+fingers open around where that is to come, and where the left one brings it: about the middle of both
+workspaces."""
 MET_M = (0.015, 0.03, 0.025)
 """So far beside that, along x, y and z, a right hand waits well, too: the bar is brought to where it is."""
 BEHIND_M = 0.07
@@ -70,8 +74,8 @@ def phases(data: mujoco.MjData) -> Sequence[Phase]:
     left one brings the other end between those fingers, they close, the left hand lets go and
     withdraws, the right one lays the bar down.
 
-    Where they meet is one place, and where the bar is then depends on where the right hand stands:
-    whose turn it is, and how far, both see at each moment.
+    The bar comes to one place ahead of the left arm, and across that to where the right hand waits, which
+    is here or there along it: whose turn it is, and how far, both see at each moment.
     """
     return (*_picking_up(data), *_handing_over(data), *_laying_down(data))
 
@@ -97,7 +101,7 @@ def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     left, right, waits = _brings(data), _has(data), _waits(data)
     taken, here = right and is_open(data, LEFT), tcp_pose(data, LEFT)
     fingers = tcp_pose(data, RIGHT) if waits else _meeting(data)
-    hold_m = _taken_m(data)
+    hold_m = min(max(fingers[0] - _bar_x(data), TAKEN_M[0]), TAKEN_M[1])
     far = data.body("bar").xpos + hold_m * axis(data)
 
     def brought(before_m: float) -> Array:
@@ -165,13 +169,17 @@ def _has(data: mujoco.MjData) -> bool:
     return is_shut(data, RIGHT) or clings(data, RIGHT)
 
 
-def _meeting(data: mujoco.MjData) -> Array:
-    """Where the right hand waits: nearer, where the left one holds the bar so far from its end that it
-    does not get that to the usual place.
+def _bar_x(data: mujoco.MjData) -> float:
+    """Where the left hand brings the bar's middle [m]: nearer, where it holds it so far from its end that
+    it does not get that to the usual place.
     """
+    return min(BAR_X, BROUGHT_X + place_on(data, LEFT)[0]) if is_shut(data, LEFT) else BAR_X
+
+
+def _meeting(data: mujoco.MjData) -> Array:
+    """Where the right hand waits in this scene."""
     pose = MEETING_RIGHT.copy()
-    if is_shut(data, LEFT):
-        pose[0] = min(pose[0], BROUGHT_X + place_on(data, LEFT)[0] + GRIP_M)
+    pose[0] = _bar_x(data) + _taken_m(data)
     return pose
 
 
@@ -215,7 +223,7 @@ def _right_over_mark(data: mujoco.MjData, lies: bool) -> tuple[float, float, flo
     if lies and is_between(data, RIGHT):
         tip = tcp_pose(data, RIGHT)
         return tip[0], tip[1], _yaw(tip)
-    return x + _taken_m(data), y, math.pi
+    return x + GRIP_M, y, math.pi
 
 
 def _holding(data: mujoco.MjData, arm: int, x: float, y: float) -> tuple[float, float, float]:
