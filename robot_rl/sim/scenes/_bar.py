@@ -6,7 +6,7 @@ Lengths in metres; the frame is the base of the left arm, the table's top is z =
 import mujoco
 import numpy as np
 
-from robot_rl.geometry import pose_inverse, pose_multiply, quat_rotate
+from robot_rl.geometry import pose_inverse, pose_multiply
 from robot_rl.sim.grasping import opening, tcp_pose
 from robot_rl.sim.parts import pose_of
 from robot_rl.types import Array
@@ -35,6 +35,9 @@ GRASPED_M = 0.004
 """Fingers that are shut around it are at most so much wider than the bar."""
 BEHIND_PADS_M = 0.006
 """Nor are they so much narrower, where it lies between the plates behind their pads, 2 mm from those."""
+
+AHEAD = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
+"""The pose `(7,)` a metre ahead of fingertips, not turned."""
 
 
 def shift(x: float, y: float) -> Array:
@@ -73,7 +76,7 @@ def place_on(data: mujoco.MjData, arm: int) -> tuple[float, float]:
     [m]; a bar that lies deeper in the hand is no farther from them.
     """
     tip, half = tcp_pose(data, arm), axis(data)
-    place, ahead = tip[:3] - data.body("bar").xpos, quat_rotate(tip[3:], np.array([0.0, 0.0, 1.0]))
+    place, ahead = tip[:3] - data.body("bar").xpos, pose_multiply(tip, AHEAD)[:3] - tip[:3]
     half *= 1.0 if arm == RIGHT else -1.0
     far = float(place @ half)
     aside = place - far * half

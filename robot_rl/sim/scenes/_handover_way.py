@@ -58,8 +58,9 @@ MEETING_LEFT = upright(BAR_X - GRIP_M, 0.0, HEIGHT_M, 0.0)
 """The poses `(7,)` of the fingertips where, or about where, the right hand waits for the bar, with its
 fingers open around where that is to come, and where the left one brings it: about the middle of both
 workspaces."""
-MET_M = (0.015, 0.03, 0.025)
-"""So far beside that, along x, y and z, a right hand waits well, too: the bar is brought to where it is."""
+MET_M = (0.010, 0.03, 0.025)
+"""So far beside where it may wait, along x, y and z, a right hand waits well, too: the bar is brought to
+where it is."""
 BEHIND_M = 0.07
 """So far before it is handed over the bar is in line with the fingers that it is to come between [m]."""
 CLEAR_OF_END_M, LIFTED_M = 0.025, 0.02
@@ -186,8 +187,10 @@ def _meeting(data: mujoco.MjData) -> Array:
 def _waits(data: mujoco.MjData) -> bool:
     """Whether the right hand has the bar, or waits for it where bars are handed over."""
     tip = tcp_pose(data, RIGHT)
-    there = bool((np.abs(tip[:3] - _meeting(data)[:3]) < MET_M).all())
-    return _has(data) or (there and _is_straight(tip, MEETING_RIGHT) and is_open(data, RIGHT))
+    far = tip[0] - _bar_x(data)
+    beside = [far - min(max(far, TAKEN_M[0]), TAKEN_M[1]), *(tip - MEETING_RIGHT)[1:3]]
+    there = bool((np.abs(beside) < MET_M).all()) and _is_straight(tip, MEETING_RIGHT)
+    return _has(data) or (there and is_open(data, RIGHT))
 
 
 def _waiting_place(data: mujoco.MjData) -> Array:
