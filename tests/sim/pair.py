@@ -98,7 +98,7 @@ class PairPlayer:
 
         with patch.object(self.scene, "place", place_all):
             self.reset(seed)
-        self._choices, self._waits = [0.0] * 2, [0] * 2
+        self._choices, self._waits, self.near_m = [0.0] * 2, [0] * 2, np.inf
         return self.act(self.states(), [np.zeros(6)] * 2, moment.choices)
 
     def go(self, poses: Sequence[Array], steps: int) -> list[ArmState]:

@@ -92,8 +92,7 @@ def moments() -> dict[str, Moment]:
 
 def follow_to(player, name: str, seed: int = 1000):
     """The states when the operator comes to the last phase of this name."""
-    player.took, player.near_m = 0, np.inf
-    states = player.begin_at(seed, moments()[name])
+    states, player.took = player.begin_at(seed, moments()[name]), 0
     player.operator.begin_episode()
     player.operator._index = number_of(player, name)
     return states
