@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -38,7 +39,7 @@ from robot_rl.console.model import Snapshot, Trace, event_between
 from robot_rl.console.scene import ArmView, titled
 from robot_rl.console.viser_server import guarded_server
 from robot_rl.dataset.counts import WINDOW
-from robot_rl.links.console_link import Question
+from robot_rl.links.console_link import Question, View
 from robot_rl.sim.shapes import Shape
 from robot_rl.types import Array
 
@@ -173,6 +174,7 @@ class Page:
         )
         self._shown: dict[str, Any] = {}
         self._sight = Snapshot()
+        self._heard: View | None = None
         self._events = 0
         self._gui = gui
         self._views: dict[str, Any] = {}
@@ -373,11 +375,12 @@ class Page:
 
     def _show_event(self, sight: Snapshot) -> None:
         """A flash, and a sound unless it is off, when something has happened that a person should
-        notice.
+        notice; also while the actor did not answer.
         """
-        if event := event_between(self._sight, sight):
+        if event := event_between(replace(self._sight, view=self._heard), sight):
             self._events += 1
             self._event.content = event_html(event, self._events, sound=self._sound.value)
+        self._heard = sight.view or self._heard
 
     def _set(self, key: str, handle: Any, value: Any, name: str = "content") -> None:
         if self._shown.get(key) != value:
