@@ -4,7 +4,8 @@ goes on.
 
 import json
 import threading
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from secrets import token_hex
@@ -363,22 +364,22 @@ DENIALS_PER_EPISODE = 2
 """By the operator, so that twice in the run they have said enough."""
 
 
+@contextmanager
 def judged_run(
     path: Path, monkeypatch: pytest.MonkeyPatch, slowness_s: float
-) -> tuple[RunFolder, list[int]]:
-    """A run whose judge learns, its operator busy, with a thread that follows it; and the versions
-    that are published.
+) -> Iterator[tuple[RunFolder, list[int]]]:
+    """A run whose judge learns, its operator busy, with a thread that follows it meanwhile; and the
+    versions that are published.
     """
     folder = make_folder(path / "run", judged=True)
     assert folder.judge is not None
-    follower = Follower(folder, FakeJudge(folder.judge, slowness_s))
+    follower, ends = Follower(folder, FakeJudge(folder.judge, slowness_s)), threading.Event()
 
     def follows() -> None:
-        while True:
+        while not ends.wait(0.01):
             follower.look()
-            time.sleep(0.01)
 
-    threading.Thread(target=follows, daemon=True).start()
+    following = threading.Thread(target=follows)
     send, publish, seen = StepSender.send, Publishing.publish, list[int]()
 
     def sends(self: StepSender, said: Step | Mark) -> None:
@@ -393,7 +394,12 @@ def judged_run(
 
     monkeypatch.setattr(StepSender, "send", sends)
     monkeypatch.setattr(Publishing, "publish", publishes)
-    return folder, seen
+    following.start()
+    try:
+        yield folder, seen
+    finally:
+        ends.set()
+        following.join()
 
 
 def test_in_lockstep_a_refit_is_awaited_so_that_the_run_repeats(
@@ -402,8 +408,10 @@ def test_in_lockstep_a_refit_is_awaited_so_that_the_run_repeats(
     """However long it takes, and resumed: the same lines at the same blocks, the same versions out."""
     policies = []
     for name, slowness_s in (("quick", 0.0), ("slow", 0.03)):
-        with monkeypatch.context() as patched:
-            folder, published = judged_run(tmp_path / name, patched, slowness_s)
+        with (
+            monkeypatch.context() as patched,
+            judged_run(tmp_path / name, patched, slowness_s) as (folder, published),
+        ):
             learner, _ = learn(folder)
         policies.append(learner.training.policy())
         assert published == [0, 0, 0, 2, 2, 3] and learner._relabelling.version == 3
