@@ -37,8 +37,9 @@ class Phase:
     it and has been there for `steps` control steps, or when it feels `force_n` [N]. `gripper` is
     said all the while: 1 opens, -1 closes, 0 leaves it.
 
-    Of several arms `arm` is the one that moves. The others stand still, and what is said to their
-    grippers is what their own last phase said, or, before that, their first one.
+    Of several arms `arm` is the one that moves. The others stand still, or are kept at their own last
+    pose (`stays`), and what is said to their grippers is what their own last phase said, or, before
+    that, their first one.
     """
 
     name: str
@@ -60,6 +61,9 @@ class Phase:
     """Share of the hand's unsteadiness: little where there is little room."""
     arm: int = 0
     """The number of the arm that it is for."""
+    stays: bool = False
+    """Behind it its arm is kept at the pose while others move, up to its own next phase: it waits with an
+    eye on its place, and does not stand as far off as it has come."""
     beside_m: float = 0.0
     """Of the last one: so far aside its whole way is none, as that of a cable beside its clip, and
     neither is one that is cut short. 0: it is one there, too."""
@@ -260,6 +264,15 @@ def after_done(phases: Sequence[Phase], index: int) -> int:
     while index < len(phases) - 1 and phases[index].done:
         index += 1
     return index
+
+
+def staying(phases: Sequence[Phase], index: int, arm: int) -> Phase | None:
+    """The phase at whose pose an arm stays in the one at `index`, which is another arm's; None where it
+    stands still.
+    """
+    own = (phase for phase in reversed(phases[:index]) if phase.arm == arm)
+    last = next(own, None)
+    return last if last is not None and last.stays else None
 
 
 def grippers(phases: Sequence[Phase], index: int, arms: int) -> list[int]:

@@ -19,6 +19,7 @@ from robot_rl.sim.phases import (
     grippers,
     is_order,
     is_there,
+    staying,
     tries,
     way_left,
 )
@@ -96,8 +97,13 @@ class Teleop(SeeingOperator):
         if self._mode == "collect" and self._episode % 2 == 0 and not self._succeeded:
             phase = self._fail(phases, phase, tools)
             word = OperatorCommand.FAILURE if self._misses.are_over else OperatorCommand.NONE
-        still, choices = np.zeros(6), self._choices(phases, phase)
-        moves = [self._move(a, phase) if i == phase.arm else still for i, a in enumerate(arms)]
+        choices = self._choices(phases, phase)
+        at = [
+            phase if i == phase.arm else staying(phases, self._index, i) for i in range(len(arms))
+        ]
+        moves = [
+            self._move(*each) if each[1] else np.zeros(6) for each in zip(arms, at, strict=True)
+        ]
         return self._say([
             TeleopEvent(True, move, "tool", gripper=float(choice), outcome=word)
             for move, choice in zip(moves, choices, strict=True)

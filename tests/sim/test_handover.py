@@ -213,11 +213,15 @@ def test_whose_turn_it_is_follows_from_what_a_policy_sees_until_the_right_hand_h
 
 
 @pytest.mark.parametrize("away", [(-0.01, 0.025, 0.02), (0.01, -0.025, -0.02)])
-def test_the_bar_is_brought_to_where_the_right_hand_waits(player, away):
+def test_a_right_hand_that_waits_beside_its_place_gets_there_while_the_bar_comes(player, away):
+    """A policy that is shown hands which wait as far off as they have come stops there as well, and the
+    other one waits for it."""
     states, stands = follow_to(player, "bring"), MEETING_RIGHT + [*away, 0.0, 0.0, 0.0, 0.0]
     states = player.go([states[LEFT].target_base_tcp, seen_by_right(player, stands)], 25)
+    assert fitting_now(player, states) == "bring"
     assert take_over(player, states) < 15.0
-    np.testing.assert_allclose(tcp_pose(player.data, RIGHT)[:3], stands[:3], atol=0.008)
+    place, fingers = _meeting(player.data), tcp_pose(player.data, RIGHT)
+    np.testing.assert_allclose(fingers[:3], place[:3], atol=0.008)
 
 
 @pytest.mark.parametrize("aside", [-0.08, 0.08])

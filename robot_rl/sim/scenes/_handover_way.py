@@ -115,7 +115,7 @@ def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     back = MEETING_LEFT.copy()
     back[0] -= CLEAR_M + BAR[0] / 2 - GRIP_M
     of_left = partial(Phase, arm=LEFT, gripper=1)
-    wait = partial(Phase, "wait", gripper=1, near_m=0.008, near_rad=0.06, arm=RIGHT)
+    wait = partial(Phase, "wait", gripper=1, near_m=0.015, near_rad=0.06, arm=RIGHT, stays=True)
     brings = partial(Phase, gripper=-1, near_rad=0.08, ready=left and waits, done=right)
     stays = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
     take = Phase("take", fingers, gripper=-1, ready=is_between(data, RIGHT), done=taken, arm=RIGHT)
