@@ -98,11 +98,9 @@ class Teleop(SeeingOperator):
             phase = self._fail(phases, phase, tools)
             word = OperatorCommand.FAILURE if self._misses.are_over else OperatorCommand.NONE
         choices = self._choices(phases, phase)
-        at = [
-            phase if i == phase.arm else staying(phases, self._index, i) for i in range(len(arms))
-        ]
         moves = [
-            self._move(*each) if each[1] else np.zeros(6) for each in zip(arms, at, strict=True)
+            self._move(arm, phase if i == phase.arm else staying(phases, self._index, i))
+            for i, arm in enumerate(arms)
         ]
         return self._say([
             TeleopEvent(True, move, "tool", gripper=float(choice), outcome=word)
@@ -157,8 +155,10 @@ class Teleop(SeeingOperator):
             self._own = Watch(self._habits)
         return phases[self._index]
 
-    def _move(self, arm: ArmState, phase: Phase) -> Array:
-        """Straight to the phase's pose, with an unsteady hand."""
+    def _move(self, arm: ArmState, phase: Phase | None) -> Array:
+        """Straight to the phase's pose, with an unsteady hand; nowhere without one."""
+        if phase is None:
+            return np.zeros(6)
         action = geometry.pose_delta(arm.target_base_tcp, phase.pose) / self._scale
         action *= self._pace * phase.pace / max(1.0, float(np.abs(action * self._free).max()))
         hand = self._rng.normal(0.0, self._habits.unsteadiness, 6) * phase.unsteady

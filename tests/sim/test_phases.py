@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robot_rl.sim.fixture import upright
-from robot_rl.sim.phases import Phase, Phases
+from robot_rl.sim.phases import Phase, Phases, staying
 from robot_rl.sim.scenes import pick_cube
 from robot_rl.sim.stage import find_scene
 from robot_rl.teleop._missed_phases import ASIDE, Misses
@@ -59,6 +59,15 @@ PLACED = [
     Phase("lower", upright(0.5, 0.0, 0.06), gripper=-1, near_m=0.004),
     Phase("open", upright(0.5, 0.0, 0.06), gripper=1, near_m=0.02, steps=4),
 ]
+
+
+def test_who_is_to_stay_somewhere_stays_up_to_its_next_phase_and_others_stand_still():
+    arms, nowhere = (0, 1, 0, 1, 0), upright(0.0, 0.0, 0.0)
+    way = [Phase(str(i), nowhere, arm=arm, stays=i == 1) for i, arm in enumerate(arms)]
+    assert staying(way, 0, 1) is None, "it has not been there yet"
+    assert staying(way, 2, 1) is way[1]
+    assert staying(way, 4, 1) is None, "it has been elsewhere since"
+    assert [staying(way, at, 0) for at in (1, 3)] == [None, None]
 
 
 def test_what_is_put_down_is_let_go_of_elsewhere_in_each_near_miss():
