@@ -59,8 +59,8 @@ MEETING_LEFT = upright(BAR_X - GRIP_M, 0.0, HEIGHT_M, 0.0)
 fingers open around where that is to come, and where the left one brings it: about the middle of both
 workspaces."""
 MET_M = (0.010, 0.03, 0.025)
-"""So far beside where it may wait, along x, y and z, a right hand waits well, too: the bar is brought to
-where it is."""
+"""So far beside where it may wait, along x, y and z, a right hand waits well, too: the bar comes to where
+it is, while it gets to its place."""
 BEHIND_M = 0.07
 """So far before it is handed over the bar is in line with the fingers that it is to come between [m]."""
 CLEAR_OF_END_M, LIFTED_M = 0.025, 0.02
@@ -117,14 +117,14 @@ def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     of_left = partial(Phase, arm=LEFT, gripper=1)
     wait = partial(Phase, "wait", gripper=1, near_m=0.015, near_rad=0.06, arm=RIGHT, stays=True)
     brings = partial(Phase, gripper=-1, near_rad=0.08, ready=left and waits, done=right)
-    stays = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
+    stands = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
     take = Phase("take", fingers, gripper=-1, ready=is_between(data, RIGHT), done=taken, arm=RIGHT)
     return (
         wait(_waiting_place(data), ready=left and here[2] > HEIGHT_M - 2 * LIFTED_M, done=right),
         brings("bring", brought(BEHIND_M), near_m=0.012),
         brings("between", brought(0.0), near_m=0.004),
-        stays(take),
-        stays(of_left("let go", lets_go, ready=right, done=is_open(data, LEFT))),
+        stands(take),
+        stands(of_left("let go", lets_go, ready=right, done=is_open(data, LEFT))),
         of_left("withdraw", back, near_m=0.01, near_rad=0.1, ready=taken, done=_is_off(data)),
     )
 
