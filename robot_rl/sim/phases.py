@@ -216,8 +216,19 @@ def off_the_way(start: Array, end: Array, tool: Array, free: Array) -> tuple[flo
 
 def before(phases: Sequence[Phase], index: int) -> Phase | None:
     """The phase of the same arm that comes before this one; None if it is the arm's first."""
-    own = (phase for phase in reversed(phases[:index]) if phase.arm == phases[index].arm)
-    return next(own, None)
+    return _last_of(phases, index, phases[index].arm)
+
+
+def staying(phases: Sequence[Phase], index: int, arm: int) -> Phase | None:
+    """The phase at whose pose an arm stays in the one at `index`, which is another arm's; None where it
+    stands still.
+    """
+    last = _last_of(phases, index, arm)
+    return last if last is not None and last.stays else None
+
+
+def _last_of(phases: Sequence[Phase], index: int, arm: int) -> Phase | None:
+    return next((phase for phase in reversed(phases[:index]) if phase.arm == arm), None)
 
 
 def is_there(phase: Phase, tool: Array, free: Array) -> bool:
@@ -264,15 +275,6 @@ def after_done(phases: Sequence[Phase], index: int) -> int:
     while index < len(phases) - 1 and phases[index].done:
         index += 1
     return index
-
-
-def staying(phases: Sequence[Phase], index: int, arm: int) -> Phase | None:
-    """The phase at whose pose an arm stays in the one at `index`, which is another arm's; None where it
-    stands still.
-    """
-    own = (phase for phase in reversed(phases[:index]) if phase.arm == arm)
-    last = next(own, None)
-    return last if last is not None and last.stays else None
 
 
 def grippers(phases: Sequence[Phase], index: int, arms: int) -> list[int]:

@@ -102,7 +102,7 @@ def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     left, right, waits = _brings(data), _has(data), _waits(data)
     taken, here = right and is_open(data, LEFT), tcp_pose(data, LEFT)
     fingers = tcp_pose(data, RIGHT) if waits else _meeting(data)
-    hold_m = min(max(fingers[0] - _bar_x(data), TAKEN_M[0]), TAKEN_M[1])
+    hold_m = _taken_there_m(data, fingers)
     far = data.body("bar").xpos + hold_m * axis(data)
 
     def brought(before_m: float) -> Array:
@@ -184,11 +184,18 @@ def _meeting(data: mujoco.MjData) -> Array:
     return pose
 
 
+def _taken_there_m(data: mujoco.MjData, fingers: Array) -> float:
+    """How far from its middle the right fingers take hold of the bar where they are, of the places at
+    which they may [m].
+    """
+    return min(max(fingers[0] - _bar_x(data), TAKEN_M[0]), TAKEN_M[1])
+
+
 def _waits(data: mujoco.MjData) -> bool:
     """Whether the right hand has the bar, or waits for it where bars are handed over."""
     tip = tcp_pose(data, RIGHT)
-    far = tip[0] - _bar_x(data)
-    beside = [far - min(max(far, TAKEN_M[0]), TAKEN_M[1]), *(tip - MEETING_RIGHT)[1:3]]
+    ahead = tip[0] - _bar_x(data) - _taken_there_m(data, tip)
+    beside = [ahead, *(tip - MEETING_RIGHT)[1:3]]
     there = bool((np.abs(beside) < MET_M).all()) and _is_straight(tip, MEETING_RIGHT)
     return _has(data) or (there and is_open(data, RIGHT))
 
