@@ -5,9 +5,10 @@ Whatever is random here comes from one generator, batch by batch in their order,
 depend on the seed and on the replay alone, and not on which thread made them or when.
 """
 
+import math
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import cycle
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor
 from robot_rl.learner.replay import Replay
 from robot_rl.learner.windows import ONE_STEP, Window
 from robot_rl.networks.policy_spec import PolicySpec
+from robot_rl.types import ConfigError
 
 BUFFERS = 3
 """One in use, one being made, and one that a GPU may still be copying from."""
@@ -39,14 +41,58 @@ class SamplingPlan:
 
 
 @dataclass(frozen=True)
+class SightNoise:
+    """What is added, for the policy that learns, to what a frozen encoder makes of a frame: drawn anew
+    for each batch.
+
+    The encoder has learnt the frames of the replay by heart, and errs less in them than in those to
+    come: a policy that sees them as they are trusts it further than it can be (docs/sight.md).
+    Critics, which are asked about no other frames, see them as they are.
+
+    Attributes:
+        features: standard deviation of each of the cameras' features, which are in [-1, 1].
+        goal_m: of where the goal is seen, along each axis [m].
+        goal_per_m: what comes to it with each metre to the goal.
+        goal_rad: of how the goal is seen to be turned, about each axis [rad].
+    """
+
+    features: float = 0.0
+    goal_m: float = 0.0
+    goal_per_m: float = 0.0
+    goal_rad: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(0.0 <= number < math.inf for number in astuple(self)):
+            raise ConfigError(f"no number of a noise may be negative or endless; got {self}")
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+    def disturbed(self, vision: Tensor, goal_size: int, generator: np.random.Generator) -> Tensor:
+        """What was seen in frames `(B, V)`, with the goals `(6 per arm)` at its end, and the noise."""
+        noise = torch.from_numpy(generator.standard_normal(vision.shape, dtype=np.float32))
+        cameras = vision.shape[1] - goal_size
+        noise[:, :cameras] *= self.features
+        goals = vision[:, cameras:].float().unflatten(1, (-1, 2, 3))
+        away = torch.linalg.vector_norm(goals[:, :, 0], dim=-1, keepdim=True)
+        of_goals = noise[:, cameras:].unflatten(1, (-1, 2, 3))
+        of_goals[:, :, 0] *= self.goal_m + self.goal_per_m * away
+        of_goals[:, :, 1] *= self.goal_rad
+        return (vision + noise).to(vision.dtype)
+
+
+@dataclass(frozen=True)
 class BatchConfig:
     """The algorithm's `plan`; the encoder's `variants` of cached features, and `shift_pixels`,
-    DrQ's random shift of each camera on its own, as far as the replay pads its frames (0: none)."""
+    DrQ's random shift of each camera on its own, as far as the replay pads its frames (0: none).
+    `noise` of what a frozen encoder sees, whose frames end with `goal_size` numbers of goals."""
 
     plan: SamplingPlan
     variants: int = 1
     shift_pixels: int = 0
     device: str = "cpu"
+    noise: SightNoise = SightNoise()
+    goal_size: int = 0
 
 
 @dataclass
@@ -135,6 +181,9 @@ class Batches:
             corners = 2 * config.shift_pixels + 1
             shifts = {name: generator.integers(0, corners, (size, 2)) for name in buffer.large}
         batch = self._replay.gather(indices, variants, config.plan.window, buffer.large, shifts)
+        if config.noise:
+            seen, goal_size = batch["vision"], config.goal_size
+            batch["disturbed"] = config.noise.disturbed(seen, goal_size, generator)
         return _Made(shaped(batch), buffer, before)
 
     def _hand_over(self, made: _Made) -> dict[str, Tensor]:
@@ -184,9 +233,8 @@ def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict
         shapes["corrected"] = (spec.action_size,)
     batch = {name: torch.zeros(config.plan.size, *shape) for name, shape in shapes.items()}
     if spec.info.cached:
-        batch |= {
-            n: torch.zeros(config.plan.size, cached_size).half() for n in ("vision", "next_vision")
-        }
+        names = ["vision", "next_vision", *(["disturbed"] if config.noise else [])]
+        batch |= {name: torch.zeros(config.plan.size, cached_size).half() for name in names}
     elif spec.cameras:
         names = [prefix + name for name in spec.cameras for prefix in ("image/", "next/image/")]
         batch |= {

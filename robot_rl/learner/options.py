@@ -7,6 +7,7 @@ from typing import Any
 
 from robot_rl.config import find, from_json
 from robot_rl.learner.agents._parts import AgentConfig, BaseAgent
+from robot_rl.learner.batches import SightNoise
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.potential import Progress, require_progress
 from robot_rl.learner.pretrain import PretrainConfig
@@ -47,6 +48,7 @@ class LearnerConfig:
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of
             them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
+        sight_noise: what is added to what a frozen encoder with a goal has seen.
         shift_pixels: DrQ's random shift, each camera's its own.
         learn_outcomes: what an operator has shown of success for the run's classifier is learnt from
             like their demonstrations, up to where they said so.
@@ -79,6 +81,7 @@ class LearnerConfig:
     cameras: tuple[str, ...] = ()
     camera_features: int = 0
     feature_variants: int = 0
+    sight_noise: SightNoise = field(default_factory=SightNoise)
     shift_pixels: int = PAD
     learn_outcomes: bool = True
     progress: Progress = "none"

@@ -174,6 +174,14 @@ class BaseAgent:
         """What the policy's head sees `(B, F)`, or of the next observations with `prefix` "next"."""
         return features(self.policy, batch, prefix, self.policy.trained_vision)
 
+    def disturbed(self, batch: Batch, features: Tensor) -> Tensor:
+        """What the policy learns to act on `(B, F)`: these `features` of the batch, with the noise
+        of `learner.sight_noise` if there is any.
+        """
+        if "disturbed" not in batch:
+            return features
+        return self.policy.features(batch["state"], batch["disturbed"].float())
+
     def step(self, name: str, loss: Tensor) -> Tensor:
         """One step of the optimiser `name` down a loss; the loss, without its graph."""
         self.optimizers[name].zero_grad(set_to_none=True)

@@ -87,7 +87,8 @@ class Agent(BaseAgent):
     def loss(self, batch: Batch) -> Tensor:
         """`mean |tanh mu(s) - a|^2` over what the operator did: the BC term of RLPD (arXiv
         1709.10089, eq. 5), without its filter. Cross-entropy of the grippers' choices beside it."""
-        mean, _, log_choices = self.policy.head.distributions(self.features(batch))
+        seen = self.disturbed(batch, self.features(batch))
+        mean, _, log_choices = self.policy.head.distributions(seen)
         distance = misses(self.policy, mean, log_choices, batch)
         return (batch["demo"] * distance).sum() / batch["demo"].sum().clamp(min=1.0)
 

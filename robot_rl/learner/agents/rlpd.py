@@ -291,7 +291,8 @@ class Agent(BaseAgent):
         cross-entropy of the choice, over demonstrations and corrections, where the critics rate
         that action (`q_data`) above the policy's.
         """
-        mean, log_std, log_choices = self.policy.head.distributions(features)
+        seen = self.disturbed(batch, features)
+        mean, log_std, log_choices = self.policy.head.distributions(seen)
         action, log_prob = squashed_sample(mean, log_std, noise)
         values = ensemble_values(
             detached(self.critics.weights()), torch.cat([features, action], -1)
@@ -376,7 +377,7 @@ class Agent(BaseAgent):
     def clone(self, batch: Batch) -> dict[str, Tensor]:
         """The step itself, which reads nothing but tensors."""
         with torch.no_grad():
-            features = self.features(batch)
+            features = self.disturbed(batch, self.features(batch))
         mean, _, log_choices = self.policy.head.distributions(features)
         loss = misses(self.policy, mean, log_choices, batch).mean()
         self.step("actor_optimizer", loss)
