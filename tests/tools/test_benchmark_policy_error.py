@@ -1,0 +1,57 @@
+"""What the table says of a policy beside demonstrations: numbers and orders, of what was shown alone."""
+
+import numpy as np
+import pytest
+
+from benchmarks.policy_error import Row, row, table
+from robot_rl.networks.policy import LivePolicy, Policy
+from robot_rl.types import DataError, Observation, Provenance
+from tests.helpers import make_step
+from tests.learner.small import TWO_HANDS, spec_of
+
+DONE = np.array([0.2, -0.4, 1.0, 0.6, 0.0], np.float32)  # numbers, and two hands at 2 and 4
+
+
+class Aside(LivePolicy):
+    """Acts as was done but for 0.1, and tells the right hand to open at every second frame."""
+
+    def begin_episode(self, seed: int) -> None:
+        super().begin_episode(seed)
+        self.frames = 0
+
+    def act(self, observation: Observation, greedy: bool = False) -> np.ndarray:
+        assert greedy
+        self.frames += 1
+        action = DONE + np.array([0.1, -0.1, 0.0, 0.1, 0.0], np.float32)
+        action[4] = self.frames % 2
+        return action
+
+
+def policy() -> Aside:
+    spec = spec_of("none", TWO_HANDS)
+    return Aside(spec, Policy(spec).arrays(changing=True) | Policy(spec).arrays(changing=False))
+
+
+def steps(author: Provenance, episode: int, count: int) -> list:
+    return [
+        make_step(episode=episode, index=i, provenance=author, executed=DONE) for i in range(count)
+    ]
+
+
+def test_it_counts_what_was_shown_and_nothing_else() -> None:
+    looked = steps(Provenance.LOOK, 0, 3) + [
+        make_step(episode=0, index=3 + i, provenance=Provenance.DEMO, executed=DONE)
+        for i in range(4)
+    ]
+    found = row("some", policy(), looked + steps(Provenance.DEMO, 1, 5))
+    assert found.steps == 4 + 4
+    assert found.error == pytest.approx(0.1)
+    assert found.orders == (0.0, 0.5)
+    with pytest.raises(DataError, match="nothing was shown"):
+        row("some", policy(), steps(Provenance.LOOK, 0, 3))
+
+
+def test_the_table() -> None:
+    assert table([Row("a", 1200, 0.0712, (0.0, 0.0142))]).splitlines()[2] == (
+        "| a | 1,200 | 0.071 | 0.00%, 1.42% |"
+    )
