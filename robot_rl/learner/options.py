@@ -48,7 +48,8 @@ class LearnerConfig:
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of
             them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
-        sight_noise: what is added to what a frozen encoder with a goal has seen.
+        sight_noise: what the policy learns from is disturbed by so much, with the encoders "goal" and
+            "goal_points"; others have shifts.
         shift_pixels: DrQ's random shift, each camera's its own.
         learn_outcomes: what an operator has shown of success for the run's classifier is learnt from
             like their demonstrations, up to where they said so.

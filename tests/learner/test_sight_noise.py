@@ -12,7 +12,7 @@ from robot_rl.learner.agents.rlpd_bc import Agent, Config
 from robot_rl.learner.batches import BatchConfig, Batches, SamplingPlan, SightNoise
 from robot_rl.learner.replay import Replay
 from robot_rl.types import ConfigError, Provenance, Step
-from tests.learner.small import SPACES, spec_of
+from tests.learner.small import SPACES, make_agent, make_batch, same, snapshot, spec_of
 from tests.learner.test_training import pixel_steps
 
 NOISE = SightNoise(features=0.5, goal_m=0.002, goal_per_m=0.1, goal_rad=0.05)
@@ -79,6 +79,20 @@ def test_the_noise_is_as_large_as_it_says() -> None:
     expected = [0.5] * FEATURES + [0.032] * 3 + [0.05] * 3 + [0.002] * 3 + [0.05] * 3
     assert added.std(0).numpy() == pytest.approx(np.array(expected), rel=0.06)
     assert added.mean(0).abs().max() < 0.03
+
+
+def test_the_policy_learns_from_what_is_disturbed_and_the_critics_do_not() -> None:
+    def updated(**disturbed: torch.Tensor) -> tuple[dict, dict, dict]:
+        agent = make_agent("goal")
+        batch = make_batch(agent)
+        agent.update(batch | disturbed)
+        return snapshot(agent.critics), snapshot(agent.policy.head), batch
+
+    critics, head, batch = updated()
+    for noise, equal in ((0.0, True), (0.1, False)):
+        theirs, heads, _ = updated(disturbed=batch["vision"] + noise)
+        assert same(theirs, critics)
+        assert same(heads, head) == equal
 
 
 def test_it_is_drawn_anew_and_never_written_into_the_replay() -> None:
