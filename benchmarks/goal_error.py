@@ -19,11 +19,12 @@ from robot_rl import config
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
+from robot_rl.learner.intake import counted_of
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.vision import encode
-from robot_rl.stream.episodes import counted_steps, newest_episodes
+from robot_rl.stream.episodes import newest_episodes
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, ConfigError, DataError, Provenance
 
@@ -165,8 +166,7 @@ def encoder_of(folder: RunFolder) -> tuple[PolicySpec, GoalVision]:
 
 
 def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:
-    with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
-        return goal_frames(counted_steps(log.entries()), spec)
+    return goal_frames(counted_of(folder.demos_log, folder.spaces()), spec)
 
 
 def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Group]:

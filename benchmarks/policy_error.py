@@ -19,9 +19,9 @@ import tyro
 
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.checkpoint import load_policy
+from robot_rl.learner.intake import counted_of
 from robot_rl.networks.policy import LivePolicy
-from robot_rl.stream.episodes import by_episode, counted_steps
-from robot_rl.stream.log import StepLog
+from robot_rl.stream.episodes import by_episode
 from robot_rl.types import Array, ConfigError, DataError, Provenance, Step
 
 
@@ -83,12 +83,7 @@ def report(options: Options) -> str:
     """The table that is asked for. Raises ConfigError, DataError."""
     folders = [RunFolder(run) for run in options.runs]
     policy = load_policy(folders[0].checkpoints, options.step)
-    found = []
-    for folder in folders:
-        with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
-            shown = counted_steps(log.entries())
-        found.append(row(folder.path.name, policy, shown))
-    return table(found)
+    return table([row(f.path.name, policy, counted_of(f.demos_log, f.spaces())) for f in folders])
 
 
 def main() -> int:

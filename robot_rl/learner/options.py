@@ -218,3 +218,8 @@ def shift_for(config: LearnerConfig, spec: PolicySpec) -> int:
     there are none.
     """
     return config.shift_pixels if spec.cameras and spec.info.shifted and not spec.info.cached else 0
+
+
+def noise_for(config: LearnerConfig, spec: PolicySpec) -> SightNoise:
+    """What the policy's sight is disturbed by: nothing where no goal is seen."""
+    return config.sight_noise if spec.goal_size else SightNoise()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from robot_rl.learner.batches import BatchConfig, Batches, SightNoise, blank_batch
+from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.divergence import diverged, diverged_figure, tensor_not_finite
 from robot_rl.learner.health import Means, health, newest_value
@@ -21,6 +21,7 @@ from robot_rl.learner.memory import Memory
 from robot_rl.learner.options import (
     LearnerConfig,
     make_agent,
+    noise_for,
     shift_for,
     spec_for,
     take_over,
@@ -101,7 +102,7 @@ class Training:
             variants_for(config, self.spec),
             shift_for(config, self.spec),
             config.device,
-            config.sight_noise if self.spec.goal_size else SightNoise(),
+            noise_for(config, self.spec),
             self.spec.goal_size,
         )
         discount = self.agent.plan.window.discount

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from robot_rl.learner import batches
-from robot_rl.learner.batches import BatchConfig, Batches, SamplingPlan, blank_batch
+from robot_rl.learner.batches import BatchConfig, Batches, SamplingPlan, SightNoise, blank_batch
 from robot_rl.learner.replay import Replay
 from robot_rl.learner.windows import Window
 from robot_rl.types import DataError, Provenance, SpaceSpec
@@ -122,7 +122,11 @@ def test_a_blank_batch_looks_like_one_from_the_replay(encoder: str) -> None:
             "executed": action,
         }
         replay.append(type(step)(**{**vars(step), **changed}), features)
-    config = BatchConfig(SamplingPlan(4, window=Window(discount=0.9)))
+    config = BatchConfig(
+        SamplingPlan(4, window=Window(discount=0.9)),
+        noise=SightNoise(features=0.1 if encoder == "goal" else 0.0),
+        goal_size=agent.spec.goal_size,
+    )
     batch, blank = drawn(Batches(replay, config, rng), 1)[0], blank_batch(agent.spec, config, size)
     assert {n: (t.shape, t.dtype, t.stride()) for n, t in batch.items()} == {
         n: (t.shape, t.dtype, t.stride()) for n, t in blank.items()

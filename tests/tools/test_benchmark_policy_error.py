@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.policy_error import Row, row, table
 from robot_rl.networks.policy import LivePolicy, Policy
-from robot_rl.types import DataError, Observation, Provenance
+from robot_rl.types import DataError, Observation, Provenance, Step
 from tests.helpers import make_step
 from tests.learner.small import TWO_HANDS, spec_of
 
@@ -32,23 +32,19 @@ def policy() -> Aside:
     return Aside(spec, Policy(spec).arrays(changing=True) | Policy(spec).arrays(changing=False))
 
 
-def steps(author: Provenance, episode: int, count: int) -> list:
-    return [
-        make_step(episode=episode, index=i, provenance=author, executed=DONE) for i in range(count)
-    ]
+def steps(author: Provenance, episode: int, indices: range) -> list[Step]:
+    return [make_step(i, episode=episode, provenance=author, executed=DONE) for i in indices]
 
 
 def test_it_counts_what_was_shown_and_nothing_else() -> None:
-    looked = steps(Provenance.LOOK, 0, 3) + [
-        make_step(episode=0, index=3 + i, provenance=Provenance.DEMO, executed=DONE)
-        for i in range(4)
-    ]
-    found = row("some", policy(), looked + steps(Provenance.DEMO, 1, 5))
+    looked = steps(Provenance.LOOK, 0, range(3))
+    behind = steps(Provenance.DEMO, 0, range(3, 7))
+    found = row("some", policy(), looked + behind + steps(Provenance.DEMO, 1, range(5)))
     assert found.steps == 4 + 4
     assert found.error == pytest.approx(0.1)
     assert found.orders == (0.0, 0.5)
     with pytest.raises(DataError, match="nothing was shown"):
-        row("some", policy(), steps(Provenance.LOOK, 0, 3))
+        row("some", policy(), looked)
 
 
 def test_the_table() -> None:
