@@ -82,6 +82,14 @@ def table(found: Sequence[Row]) -> str:
 def report(options: Options) -> str:
     """The table that is asked for. Raises ConfigError, DataError."""
     folders = [RunFolder(run) for run in options.runs]
+    learnt = folders[0].settings
+    for folder in folders[1:]:
+        shown = folder.settings
+        if (shown.task, shown.obs) != (learnt.task, learnt.obs):
+            raise ConfigError(
+                f"{folder.path} shows {shown.task} (--obs {shown.obs}), and the policy of"
+                f" {folders[0].path} knows {learnt.task} (--obs {learnt.obs}); name runs of that"
+            )
     policy = load_policy(folders[0].checkpoints, options.step)
     return table([row(f.path.name, policy, counted_of(f.demos_log, f.spaces())) for f in folders])
 

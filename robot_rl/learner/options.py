@@ -112,6 +112,11 @@ class LearnerConfig:
                 f"encoder {self.encoder} begins with published weights; say where the file is:"
                 " encoder_weights"
             )
+        if self.sight_noise and not self.pretrains:
+            raise ConfigError(
+                f"sight_noise is added to what a pretrained encoder sees, and encoder {self.encoder}"
+                " has shifts in its place: take --learner.encoder goal or goal_points, or no noise"
+            )
         has_critic = find(AGENTS, self.algorithm).Agent.has_critic
         require_progress(self.progress, self.encoder, has_critic, self.progress_steps)
 
@@ -199,13 +204,14 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
 
 def with_encoder(config: LearnerConfig, encoder: str) -> LearnerConfig:
     """The config with this encoder in the place of "auto". One that learns from the images in every
-    update gets fewer and smaller batches on a CPU.
+    update gets fewer and smaller batches on a CPU; one that sees no goal, no noise on it.
     """
     if config.device == "cpu" and encoder_info(encoder).trained == "all":
         smaller = replace(config.agent, batch_size=min(config.agent.batch_size, 64))
         rarer = replace(config.schedule, utd=min(config.schedule.utd, 1.0))
         config = replace(config, agent=smaller, schedule=rarer)
-    return replace(config, encoder=encoder)
+    noise = config.sight_noise if encoder_info(encoder).goal else SightNoise()
+    return replace(config, encoder=encoder, sight_noise=noise)
 
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:

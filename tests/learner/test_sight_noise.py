@@ -10,6 +10,7 @@ import torch
 
 from robot_rl.learner.agents.rlpd_bc import Agent, Config
 from robot_rl.learner.batches import BatchConfig, Batches, SamplingPlan, SightNoise
+from robot_rl.learner.options import LearnerConfig, with_encoder
 from robot_rl.learner.replay import Replay
 from robot_rl.types import ConfigError, Provenance, Step
 from tests.learner.small import SPACES, make_agent, make_batch, same, snapshot, spec_of
@@ -113,3 +114,11 @@ def test_it_is_drawn_anew_and_never_written_into_the_replay() -> None:
 def test_what_is_no_size_is_refused(wrong: float) -> None:
     with pytest.raises(ConfigError, match="noise"):
         SightNoise(goal_m=wrong)
+
+
+def test_where_no_goal_is_seen_noise_is_refused_and_left_off_where_that_shows_later() -> None:
+    with pytest.raises(ConfigError, match="encoder end_to_end has shifts"):
+        LearnerConfig(encoder="end_to_end", sight_noise=NOISE)
+    auto = LearnerConfig(sight_noise=NOISE)
+    assert with_encoder(auto, "goal").sight_noise == NOISE
+    assert not with_encoder(auto, "end_to_end").sight_noise

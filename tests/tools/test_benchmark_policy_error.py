@@ -1,11 +1,15 @@
 """What the table says of a policy beside demonstrations: numbers and orders, of what was shown alone."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from benchmarks.policy_error import Row, row, table
+from benchmarks.policy_error import Options, Row, report, row, table
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.config.run_settings import RunSettings
 from robot_rl.networks.policy import LivePolicy, Policy
-from robot_rl.types import DataError, Observation, Provenance, Step
+from robot_rl.types import ConfigError, DataError, Observation, Provenance, Step
 from tests.helpers import make_step
 from tests.learner.small import TWO_HANDS, spec_of
 
@@ -51,3 +55,11 @@ def test_the_table() -> None:
     assert table([Row("a", 1200, 0.0712, (0.0, 0.0142))]).splitlines()[2] == (
         "| a | 1,200 | 0.071 | 0.00%, 1.42% |"
     )
+
+
+def test_a_run_of_another_task_is_refused_by_name(tmp_path: Path) -> None:
+    runs = tuple(tmp_path / name for name in ("mine", "other"))
+    for run, task in zip(runs, ("peg_insert", "drawer"), strict=True):
+        RunFolder.create(run, {"run": RunSettings(task, "sim_panda")})
+    with pytest.raises(ConfigError, match=r"other shows drawer .* knows peg_insert"):
+        report(Options(runs))
