@@ -195,6 +195,52 @@ def fitting_now(player, states) -> str:
     return str(way[fitting(way, [s.pose_base_tcp for s in states], player.operator._free)].name)
 
 
+@pytest.mark.parametrize(
+    ("aside", "turned", "steps"),
+    [((0.03, 0.0), 0.0, 40), ((0.03, -0.03), 0.2, 60), ((-0.03, 0.10), 0.5, 140)],
+    ids=["slid to its place", "askew", "carried there"],
+)
+def test_a_bar_that_lies_beside_the_mark_the_right_hand_puts_there_by_itself(
+    player, aside, turned, steps
+):
+    """The left one does not get there, and would begin from the beginning. A person slides it over."""
+    states, bar = follow_to(player, "open"), player.data.joint("bar")
+    for _ in range(8):
+        states = player.act(states, np.zeros((2, 6)), (1.0, 1.0))
+    assert player.latest.success
+    states = player.go([s.target_base_tcp + [0, 0, 0.1, 0, 0, 0, 0] for s in states], 15)
+    bar.qpos[:2] += aside
+    bar.qpos[3:] = [math.cos(turned / 2), 0.0, 0.0, math.sin(turned / 2)]
+    player.operator._forget()
+    states, stood = player.act(states, np.zeros((2, 6))), tcp_pose(player.data, LEFT)
+    assert not player.latest.success and fitting_now(player, states) == "wait"
+    assert lay_down(player, states, steps) == OperatorCommand.SUCCESS
+    assert np.linalg.norm((tcp_pose(player.data, LEFT) - stood)[:3]) < 0.005
+
+
+def test_around_a_bar_that_it_has_laid_beside_the_mark_a_hand_closes_again(player):
+    states = follow_to(player, "lay down")
+    beside = pose_in(player, "open") + [0.03, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    states = player.go([states[LEFT].target_base_tcp, beside], 35)
+    for _ in range(8):
+        states = player.act(states, np.zeros((2, 6)), (1.0, 1.0))
+    assert not is_on_mark(player.data) and fitting_now(player, states) == "take"
+    player.operator._index = -1
+    assert lay_down(player, states, 40) == OperatorCommand.SUCCESS
+
+
+def test_where_the_left_hand_gets_to_the_bar_that_takes_it_up(player):
+    """What has fallen on its way begins anew."""
+    states, bar = follow_to(player, "wait"), player.data.joint("bar")
+    states = player.act(states, np.zeros((2, 6)), (1.0, 1.0))
+    bar.qpos[:3] = [0.50, 0.0, LYING]
+    bar.qpos[3:] = [1.0, 0.0, 0.0, 0.0]
+    states = player.act(states, np.zeros((2, 6)))
+    phases = player.operator._phases.at(player.latest)
+    at = fitting(phases, [s.pose_base_tcp for s in states], player.operator._free)
+    assert phases[at].arm == LEFT and at < number_of(player, "wait")
+
+
 def test_whose_turn_it_is_follows_from_what_a_policy_sees_until_the_right_hand_has_the_bar(player):
     """From whether the left one has lifted it, and from where the right one stands."""
     for seed in range(1000, 1003):

@@ -66,6 +66,12 @@ BEHIND_M = 0.07
 CLEAR_OF_END_M, LIFTED_M = 0.025, 0.02
 """Fingers so far beyond the bar's end are ahead of it, and so near below the height where it is handed
 over it is lifted [m]."""
+REACHED_AGAIN_X = 0.705
+"""So near to its own foot the right hand gets [m]: it takes up by itself what lies between there and what
+the left one reaches."""
+IN_LINE_M, SLIDES_M = 0.008, 0.06
+"""So little beside it fingers come down to a bar that lies, and one so near to its place is slid there,
+and not lifted [m]."""
 NEAR_M, NEAR_RAD, FALLS_M = 0.02, 0.12, 0.02
 """So near to its goal the bar is let go of [m, rad], and from so far above the mark it falls there [m]."""
 
@@ -76,13 +82,15 @@ def phases(data: mujoco.MjData) -> Sequence[Phase]:
     withdraws, the right one lays the bar down.
 
     The bar comes to one place ahead of the left arm, and across that to where the right hand waits, which
-    is here or there along it: whose turn it is, and how far, both see at each moment.
+    is here or there along it: whose turn it is, and how far, both see at each moment. What lies on the
+    right arm's side, beside the mark, say, that takes up again by itself.
     """
     return (*_picking_up(data), *_handing_over(data), *_laying_down(data))
 
 
 def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
-    here, between, taken = tcp_pose(data, LEFT), is_between(data, LEFT), _has(data)
+    here, between = tcp_pose(data, LEFT), is_between(data, LEFT)
+    taken = _has(data) or _lies_beyond(data)
     has = taken or (_brings(data) and data.body("bar").xpos[2] > HEIGHT_M / 2)
     near = _near_end(data)
     if is_shut(data, LEFT) and not is_level(data):  # let go of, it lies below
@@ -100,7 +108,7 @@ def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
 
 def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
     left, right, waits = _brings(data), _has(data), _waits(data)
-    taken, here = right and is_open(data, LEFT), tcp_pose(data, LEFT)
+    lies, here = _lies_beyond(data), tcp_pose(data, LEFT)
     fingers = tcp_pose(data, RIGHT) if waits else _meeting(data)
     hold_m = _taken_there_m(data, fingers)
     far = data.body("bar").xpos + hold_m * axis(data)
@@ -111,22 +119,39 @@ def _handing_over(data: mujoco.MjData) -> Sequence[Phase]:
         x = min(x, BROUGHT_X, fingers[0] - HANDS_M)
         return upright(x, y, fingers[2] + here[2] - far[2], yaw)
 
-    lets_go = here if right else brought(0.0)
+    lets_go = here if right or lies else brought(0.0)
     back = MEETING_LEFT.copy()
     back[0] -= CLEAR_M + BAR[0] / 2 - GRIP_M
     of_left = partial(Phase, arm=LEFT, gripper=1)
-    wait = partial(Phase, "wait", gripper=1, near_m=0.015, near_rad=0.06, arm=RIGHT, stays=True)
-    brings = partial(Phase, gripper=-1, near_rad=0.08, ready=left and waits, done=right)
+    taken = right and is_open(data, LEFT)
+    wait, take = _taking_up(data) if lies else _taking_over(data, fingers, done=taken)
+    brings = partial(Phase, gripper=-1, near_rad=0.08, ready=left and waits, done=right or lies)
     stands = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
-    take = Phase("take", fingers, gripper=-1, ready=is_between(data, RIGHT), done=taken, arm=RIGHT)
     return (
-        wait(_waiting_place(data), ready=left and here[2] > HEIGHT_M - 2 * LIFTED_M, done=right),
+        wait,
         brings("bring", brought(BEHIND_M), near_m=0.012),
         brings("between", brought(0.0), near_m=0.004),
         stands(take),
         stands(of_left("let go", lets_go, ready=right, done=is_open(data, LEFT))),
         of_left("withdraw", back, near_m=0.01, near_rad=0.1, ready=taken, done=_is_off(data)),
     )
+
+
+def _taking_over(data: mujoco.MjData, fingers: Array, done: bool) -> tuple[Phase, Phase]:
+    """The right hand waits, and closes around what is brought between its fingers."""
+    lifted = _brings(data) and tcp_pose(data, LEFT)[2] > HEIGHT_M - 2 * LIFTED_M
+    wait = Phase("wait", _waiting_place(data), gripper=1, near_m=0.015, near_rad=0.06, arm=RIGHT)
+    take = Phase("take", fingers, gripper=-1, ready=is_between(data, RIGHT), done=done, arm=RIGHT)
+    return replace(wait, ready=lifted, done=_has(data), stays=True), take
+
+
+def _taking_up(data: mujoco.MjData) -> tuple[Phase, Phase]:
+    """It comes down around what lies on its side, and closes; around what it has just let go of it stays."""
+    tip, around = tcp_pose(data, RIGHT), is_between(data, RIGHT)
+    place = tip if around else _far_end(data)
+    come = Phase("wait", _down_to(place, tip), gripper=1, near_m=0.005, near_rad=0.06, arm=RIGHT)
+    take = Phase("take", place, gripper=-1, ready=around, arm=RIGHT)
+    return replace(come, pace=0.8, done=around), take
 
 
 def _laying_down(data: mujoco.MjData) -> Sequence[Phase]:
@@ -141,8 +166,9 @@ def _laying_down(data: mujoco.MjData) -> Sequence[Phase]:
         # it lies there, or is about to: whoever lets go a little above it has done all
         low, down = True, tip
     carries = partial(Phase, gripper=-1, ready=held and _is_off(data), arm=RIGHT)
+    slides = lies and bool(np.linalg.norm((tip - down)[:3]) < SLIDES_M)
     return (
-        carries("over", over, near_m=0.012, near_rad=0.12),
+        carries("over", over, near_m=0.012, near_rad=0.12, done=slides),
         carries("lay down", down, pace=0.8, done=low),
         Phase("open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT),
     )
@@ -168,6 +194,38 @@ def _has(data: mujoco.MjData) -> bool:
     and who is shown that it is opened there drops others.
     """
     return is_shut(data, RIGHT) or clings(data, RIGHT)
+
+
+def _lies_beyond(data: mujoco.MjData) -> bool:
+    """Whether the bar lies where the left hand does not get to its end, and the right one does: in no
+    hand, and not on the mark, where it may lie.
+    """
+    bar, along = data.body("bar").xpos, axis(data)
+    lies = bar[2] < BAR[2] and is_level(data) and not is_on_mark(data)
+    beyond = (
+        bar[0] - HOLD_M[1] * along[0] > REACHED_X
+        and bar[0] + HOLD_M[0] * along[0] < REACHED_AGAIN_X
+    )
+    return lies and bool(beyond) and not is_shut(data, LEFT) and not is_shut(data, RIGHT)
+
+
+def _far_end(data: mujoco.MjData) -> Array:
+    """The pose `(7,)` of fingertips that point down around the right arm's end of a bar that lies: nearer
+    to its middle, where they would not get to it otherwise.
+    """
+    bar, along = data.body("bar").xpos, axis(data)
+    most = (REACHED_AGAIN_X - bar[0]) / max(along[0], 0.1)
+    x, y, _ = bar + min(max(most, HOLD_M[0]), GRIP_M) * along
+    return upright(x, y, BAR[2] / 2, math.atan2(along[1], along[0]) + math.pi)
+
+
+def _down_to(place: Array, tip: Array) -> Array:
+    """Where fingertips go that come down to a `place (7,)`: above it, until they are in line."""
+    above = place.copy()
+    in_line = bool(np.linalg.norm((tip - place)[:2]) < IN_LINE_M) and _is_straight(tip, place)
+    if not in_line:
+        above[2] += BAR[2] / 2 + OVER_M
+    return above
 
 
 def _bar_x(data: mujoco.MjData) -> float:
