@@ -359,7 +359,31 @@ def test_a_bar_that_has_tipped_in_the_hand_is_taken_anew(player, tipped):
     player.refresh()
     assert fitting_now(player, states) in ("over", "in line", "down")
     player.operator._index = -1
-    assert lay_down(player, states, steps=200) == OperatorCommand.SUCCESS
+    assert put_down(player, states) != "opened in the air"
+    assert lay_down(player, player.states(), steps=200) == OperatorCommand.SUCCESS
+
+
+def put_down(player, states, steps=60) -> str:
+    """What becomes of a bar that the left hand has, and is to take anew."""
+    for _ in range(steps):
+        if opening(player.data, LEFT) > BAR[1] + 2 * GRASPED_M:
+            low = player.data.body("bar").xpos[2] < LYING + 0.004
+            return "opened on the table" if low else "opened in the air"
+        states, _ = player.follow(states)
+    return "held on to"
+
+
+@pytest.mark.parametrize("above", [0.014, 0.016])
+def test_what_fingertips_have_is_put_down_before_it_is_taken_anew(player, above):
+    """Who is shown that a hand opens in the air drops bars that it holds well."""
+    states, bar = follow_to(player, "bring"), player.data.joint("bar")
+    bar.qpos[2] -= above
+    player.operator._forget()
+    player.refresh()
+    assert (
+        fitting_now(player, states) == "down" and put_down(player, states) == "opened on the table"
+    )
+    assert lay_down(player, player.states(), steps=200) == OperatorCommand.SUCCESS
 
 
 def test_fingertips_alone_are_no_hold(player):

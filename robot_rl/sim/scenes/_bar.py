@@ -95,11 +95,16 @@ def is_shut(data: mujoco.MjData, arm: int) -> bool:
     return is_between(data, arm) and _are_closed(data, arm)
 
 
-def clings(data: mujoco.MjData, arm: int) -> bool:
-    """Whether the bar is in the air, and its half between closed fingers in any way."""
+def is_around(data: mujoco.MjData, arm: int) -> bool:
+    """Whether an arm's half of the bar is between closed fingers in any way."""
     far, aside = place_on(data, arm)
     between = aside < CLINGS_M[0] and 0.0 < far < BAR[0] / 2 + CLINGS_M[1]
-    return between and data.body("bar").xpos[2] > BAR[2] and _are_closed(data, arm)
+    return between and _are_closed(data, arm)
+
+
+def clings(data: mujoco.MjData, arm: int) -> bool:
+    """Whether a bar in the air is between an arm's closed fingers in any way."""
+    return bool(data.body("bar").xpos[2] > BAR[2]) and is_around(data, arm)
 
 
 def _are_closed(data: mujoco.MjData, arm: int) -> bool:

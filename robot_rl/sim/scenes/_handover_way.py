@@ -24,6 +24,7 @@ from robot_rl.sim.scenes._bar import (
     RIGHT,
     axis,
     clings,
+    is_around,
     is_between,
     is_level,
     is_on_mark,
@@ -72,6 +73,8 @@ the left one reaches."""
 IN_LINE_M, SLIDES_M = 0.008, 0.06
 """So little beside it fingers come down to a bar that lies, and one so near to its place is slid there,
 and not lifted [m]."""
+LIES_M = 0.003
+"""So little above the table it lies there [m]."""
 NEAR_M, NEAR_RAD, FALLS_M = 0.02, 0.12, 0.02
 """So near to its goal the bar is let go of [m, rad], and from so far above the mark it falls there [m]."""
 
@@ -92,15 +95,23 @@ def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
     here, between = tcp_pose(data, LEFT), is_between(data, LEFT)
     taken = _has(data) or _lies_beyond(data)
     has = taken or (_brings(data) and data.body("bar").xpos[2] > HEIGHT_M / 2)
-    near = _near_end(data)
-    if is_shut(data, LEFT) and not is_level(data):  # let go of, it lies below
+    near, badly = _near_end(data), _has_badly(data)
+    if badly:
         near = upright(here[0], here[1], BAR[2] / 2, _yaw(here))
     up = np.concatenate([here[:2], [HEIGHT_M], here[3:]])
     high = here[2] > HEIGHT_M - LIFTED_M
     held = partial(Phase, gripper=-1, ready=between and is_level(data))
     return (
-        *approach(near, BAR[2] / 2 + OVER_M, data, done=has),
-        Phase("down", near, gripper=1, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
+        *approach(near, BAR[2] / 2 + OVER_M, data, done=has or badly),
+        Phase(
+            "down",
+            near,
+            gripper=-1 if badly else 1,
+            near_m=0.004,
+            near_rad=0.05,
+            pace=0.8,
+            done=has,
+        ),
         held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=has),
         held("lift", up, near_m=LIFTED_M, near_rad=0.1, done=taken or high),
     )
@@ -158,7 +169,7 @@ def _laying_down(data: mujoco.MjData) -> Sequence[Phase]:
     bar, tip = data.body("bar"), tcp_pose(data, RIGHT)
     # if need be with one end, where it hangs askew: let go of, it lies
     height = bar.xpos[2] - np.abs(bar.xmat.reshape(3, 3)[2]) @ BAR / 2
-    held, lies = _has(data), height < 0.003
+    held, lies = _has(data), height < LIES_M
     x, y, yaw = _right_over_mark(data, lies)
     over, down = (upright(x, y, z, yaw) for z in (HEIGHT_M, BAR[2] / 2))
     low = lies and is_on_mark(data) and _is_near(tip, down)
@@ -187,6 +198,14 @@ def _brings(data: mujoco.MjData) -> bool:
     tipped is taken anew.
     """
     return is_shut(data, LEFT) and is_level(data)
+
+
+def _has_badly(data: mujoco.MjData) -> bool:
+    """Whether the left hand has a bar in the air that it is to take anew: tipped, or in its fingertips. It
+    puts it down before it opens: who is shown that it opens in the air drops others.
+    """
+    is_up = min(tcp_pose(data, LEFT)[2], data.body("bar").xpos[2]) > BAR[2] / 2 + LIES_M
+    return is_up and is_around(data, LEFT) and not (is_between(data, LEFT) and is_level(data))
 
 
 def _has(data: mujoco.MjData) -> bool:
