@@ -3,7 +3,7 @@
 #   make train                  peg insertion from pixels, on the simulated arm
 #   make train OBS=state        the quick variant: the judge alone sees images
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
-#   make test                   the tests, three at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
+#   make test                   the tests, four at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
 #   make test-fast              those that are not marked slow: under two minutes on two cores
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
 #   make soak-targets           ten million ticks of attack on an arm with a body; ARGS="--ticks 1e6" is 3 minutes
@@ -50,10 +50,10 @@ train: $(VENV)/.installed $(VENV)/.law gl
 # Without root, the tests that draw, open a RealSense, need a display or a browser are skipped and name the command.
 test: $(VENV)/.installed-dev $(VENV)/.law
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display browser; fi
-	$(BIN)/python -m pytest -n 3 --dist worksteal --durations 40 $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 $(ARGS)
 
 test-fast: $(VENV)/.installed-dev $(VENV)/.law
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" $(ARGS)
 
 soak: $(VENV)/.installed-dev $(VENV)/.law
 	$(BIN)/python -m tests.faults.soak $(ARGS)
