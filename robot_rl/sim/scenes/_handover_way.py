@@ -95,23 +95,15 @@ def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
     here, between = tcp_pose(data, LEFT), is_between(data, LEFT)
     taken = _has(data) or _lies_beyond(data)
     has = taken or (_brings(data) and data.body("bar").xpos[2] > HEIGHT_M / 2)
-    near, badly = _near_end(data), _has_badly(data)
-    if badly:
-        near = upright(here[0], here[1], BAR[2] / 2, _yaw(here))
+    near, says, badly = _near_end(data), 1, _has_badly(data)
+    if badly:  # down with it, as it is held
+        near, says = upright(here[0], here[1], BAR[2] / 2, _yaw(here)), -1
     up = np.concatenate([here[:2], [HEIGHT_M], here[3:]])
     high = here[2] > HEIGHT_M - LIFTED_M
     held = partial(Phase, gripper=-1, ready=between and is_level(data))
     return (
         *approach(near, BAR[2] / 2 + OVER_M, data, done=has or badly),
-        Phase(
-            "down",
-            near,
-            gripper=-1 if badly else 1,
-            near_m=0.004,
-            near_rad=0.05,
-            pace=0.8,
-            done=has,
-        ),
+        Phase("down", near, gripper=says, near_m=0.004, near_rad=0.05, pace=0.8, done=has),
         held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=has),
         held("lift", up, near_m=LIFTED_M, near_rad=0.1, done=taken or high),
     )
@@ -205,7 +197,7 @@ def _has_badly(data: mujoco.MjData) -> bool:
     puts it down before it opens: who is shown that it opens in the air drops others.
     """
     is_up = min(tcp_pose(data, LEFT)[2], data.body("bar").xpos[2]) > BAR[2] / 2 + LIES_M
-    return is_up and is_around(data, LEFT) and not (is_between(data, LEFT) and is_level(data))
+    return is_up and is_around(data, LEFT) and not _brings(data)
 
 
 def _has(data: mujoco.MjData) -> bool:
@@ -240,10 +232,10 @@ def _far_end(data: mujoco.MjData) -> Array:
 
 def _down_to(place: Array, tip: Array) -> Array:
     """Where fingertips go that come down to a `place (7,)`: above it, until they are in line."""
+    if np.linalg.norm((tip - place)[:2]) < IN_LINE_M and _is_straight(tip, place):
+        return place
     above = place.copy()
-    in_line = bool(np.linalg.norm((tip - place)[:2]) < IN_LINE_M) and _is_straight(tip, place)
-    if not in_line:
-        above[2] += BAR[2] / 2 + OVER_M
+    above[2] += BAR[2] / 2 + OVER_M
     return above
 
 
