@@ -6,7 +6,7 @@ For two arms that face each other: `--hardware sim_two_pandas`.
 
 import math
 
-from robot_rl.config import StartPose, Task
+from robot_rl.config import StartPose, Task, Wander
 from robot_rl.types import Compliance, Use
 
 BAR, MARK = (0.41, 0.08), (0.60, -0.13)  # [m] in the left arm's base: the middles of their places
@@ -70,6 +70,16 @@ TASK = Task(
             translation=(0.06, 0.06, 0.03),
             rotation=(0.0, 0.0, 0.4),
         ),
+    ),
+    # With the bar that it has laid down: what lies, or hangs, beside the mark, nobody else shows
+    wander=Wander(
+        way_out=(0.0, 0.0, -0.002),
+        height=0.03,
+        aside=0.05,
+        rotation=(0.0, 0.0, 0.3),
+        near_aside=0.5,
+        arm=1,
+        carries=True,
     ),
     rate_hz=10.0,
     max_steps=320,  # twice what the scripted operator takes

@@ -7,13 +7,13 @@ on where it was.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from robot_rl.actor.exploration import Explorer, GoalExplorer, SceneExplorer
+from robot_rl.actor.exploration import CarryingExplorer, Explorer, GoalExplorer, SceneExplorer
 from robot_rl.actor.session import STOPPED, RecordingSession
 from robot_rl.actor.setbacks import Setbacks
 from robot_rl.config import tighten
@@ -22,7 +22,16 @@ from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.pause import LOOK_AGAIN_S, REFUSALS
 from robot_rl.stream.episodes import EpisodeLabel, EpisodeOf, episode_of
 from robot_rl.stream.log import StepLog
-from robot_rl.types import ActorStream, Array, Mark, OperatorCommand, Provenance, Step, StoppedError
+from robot_rl.types import (
+    STAY,
+    ActorStream,
+    Array,
+    Mark,
+    OperatorCommand,
+    Provenance,
+    Step,
+    StoppedError,
+)
 
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
@@ -118,13 +127,14 @@ class DemoRecorder:
         self._setbacks = Setbacks(sitting.env, sitting.operator)
         task, rng = sitting.env.task, sitting.rng
         limits = [tighten(arm.limits, task.limits) for arm in sitting.env.hardware.arms]
-        self._wanderers = (
-            [GoalExplorer(task, task.wander, limits[0], rng)] if task.wander is not None else []
-        )
-        self._lookers = [
-            SceneExplorer(task, around, within, rng)
-            for around, within in zip(task.look_around, limits, strict=False)
-        ]
+        self._wanderers: dict[int, Explorer] = {}
+        if (wander := task.wander) is not None:
+            wanderer = CarryingExplorer if wander.carries else GoalExplorer
+            self._wanderers[wander.arm] = wanderer(task, wander, limits[wander.arm], rng)
+        self._lookers: dict[int, Explorer] = {
+            arm: SceneExplorer(task, around, limits[arm], rng)
+            for arm, around in enumerate(task.look_around)
+        }
 
     def record(
         self,
@@ -210,14 +220,14 @@ class DemoRecorder:
 
     def _move_by_itself(
         self,
-        explorers: Sequence[Explorer],
+        explorers: Mapping[int, Explorer],
         count: int,
         motion: str,
         author: Provenance,
         **options: Any,
     ) -> None:
-        """An episode of `count` steps, one of the `explorers` for each arm, if a person lets them
-        move by themselves.
+        """An episode of `count` steps at most in which the arms that have one of the `explorers` move
+        by themselves, if a person lets them.
 
         What they say meanwhile counts: stop ends it. So does taking hold of the device; the arm
         then holds until they say that it may go to the next start.
@@ -238,13 +248,17 @@ class DemoRecorder:
         )
 
         def act(_: object) -> Array:
-            arms = zip(explorers, env.arm_states, strict=True)
-            return actions.pick(np.array([explorer.act(state) for explorer, state in arms]))
+            holding = env.hands.holding()
+            moves, orders = np.zeros((len(env.arm_states), 6)), np.full(len(env.arm_states), STAY)
+            for arm, explorer in explorers.items():
+                moves[arm] = explorer.act(env.arm_states[arm], holds=arm in holding)
+                orders[arm] = explorer.order(holds=arm in holding)
+            return actions.pick(moves, orders[list(actions.holders)])
 
         def each(step: Step) -> None:
             if step.index == 0:
-                for explorer, state in zip(explorers, env.arm_states, strict=True):
-                    explorer.begin_episode(state)
+                for arm, explorer in explorers.items():
+                    explorer.begin_episode(env.arm_states[arm])
             sitting.tell(phase="wandering", reason=motion)
             self.tally.add(self._log.own, step)
 
@@ -253,6 +267,7 @@ class DemoRecorder:
             act,
             onlooker,
             each=each,
+            over=lambda: any(explorer.over for explorer in explorers.values()),
             most=count,
             provenance=author,
             **options,

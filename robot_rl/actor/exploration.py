@@ -1,10 +1,10 @@
 """An arm that moves by itself: frames with a known relative goal, without any label.
 
 At a demonstration's success the tool pose *is* the goal pose. An episode that starts there and
-wanders about therefore knows, for each of its frames, where the goal is seen from the tool:
-goal-relative pretraining (`learner/pretrain.py`) regresses it. And one that looks around before a
-demonstration, in the same scene from the same start, knows it afterwards. Neither needs anything
-that a real arm does not have, and a task that allows it.
+wanders about, with what the hand has laid down in it if need be, therefore knows, for each of its
+frames, where the goal is seen from the tool: goal-relative pretraining (`learner/pretrain.py`)
+regresses it. And one that looks around before a demonstration, in the same scene from the same
+start, knows it afterwards. Neither needs anything but a task that allows it.
 """
 
 from abc import ABC, abstractmethod
@@ -14,20 +14,24 @@ import numpy as np
 from robot_rl import geometry
 from robot_rl.config import StartPose, Task, Wander
 from robot_rl.env.reset import sample_start
-from robot_rl.types import AXES, ArmLimits, ArmState, Array
+from robot_rl.types import AXES, CLOSE, STAY, ArmLimits, ArmState, Array
 
 CLEAR_M = 0.006
 """Beyond the way out when it sets off."""
 
-NEAR_M, NEAR_ASIDE = 0.010, 0.15
-"""What is close to the entrance: so far beyond the way out, and this share of the way aside."""
+NEAR_M = 0.010
+"""What is close to the entrance: so far beyond the way out."""
 
 LOWEST_M = 0.003
+CLOSES_FOR = 15
+"""So many steps long a hand is told to close, which may still be opening when the first one comes."""
 TRIES = 20
 
 
 class Explorer(ABC):
-    """Chooses waypoints, inside the workspace of `limits`, and steers from one to the next."""
+    """Chooses waypoints, inside the workspace of `limits`, and steers from one to the next. `over` says
+    that nothing can come of it any more.
+    """
 
     def __init__(self, task: Task, limits: ArmLimits, rng: np.random.Generator):
         self._rng = rng
@@ -35,6 +39,7 @@ class Explorer(ABC):
         self._freed = np.isin(AXES, task.axes).astype(float)
         self._scale = task.action_scale
         self._start = self._waypoint = self._target = geometry.IDENTITY
+        self.over = False
 
     def begin_episode(self, arm: ArmState) -> None:
         """The arm stands where the episode starts: remember it, and set off from there."""
@@ -49,9 +54,14 @@ class Explorer(ABC):
     def _surely(self) -> Array:
         """One that is always inside the workspace: the first."""
 
-    def act(self, arm: ArmState) -> Array:
+    def order(self, *, holds: bool) -> float:
+        """What its hand is to do now, which holds something or not: CLOSE, STAY or OPEN."""
+        return STAY
+
+    def act(self, arm: ArmState, *, holds: bool = False) -> Array:
         """The action along all axes `(6,)` towards the current waypoint: 0 along those that the
-        task holds. A waypoint that the arm's limits keep out of reach is given up.
+        task holds. A waypoint that the arm's limits keep out of reach is given up. `holds`: whether
+        something is between its fingers.
         """
         left = self._left(arm)
         arrived = np.linalg.norm(left[:3]) < 0.002 and np.linalg.norm(left[3:]) < 0.02
@@ -117,10 +127,10 @@ class GoalExplorer(Explorer):
     def _draw(self) -> Array:
         near = self._rng.random() < 0.5
         spread = self._rng.uniform(-1.0, 1.0, 6) * self._spread
-        # near in place, but turned as far as anywhere: an encoder that has never seen a tilted tool
-        # at the
         if near:
-            spread[:3] *= NEAR_ASIDE  # entrance takes every tool there for an upright one
+            # in place, but turned as far as anywhere: an encoder that has never seen a tilted tool
+            # at the entrance takes every tool there for an upright one
+            spread[:3] *= self._wander.near_aside
         low, high = (0.0, NEAR_M) if near else (LOWEST_M, self._wander.height)
         return self._at(spread, self._rng.uniform(low, high))
 
@@ -131,3 +141,23 @@ class GoalExplorer(Explorer):
         aside = spread[:3] - (spread[:3] @ self._out) * self._out
         move = np.concatenate([aside + (self._depth_m + height_m) * self._out, spread[3:]])
         return geometry.pose_move(self._start, move)
+
+
+class CarryingExplorer(GoalExplorer):
+    """Wanders with what its hand has laid down at the goal: it closes on that first. It is over when
+    the hand holds nothing, or holds it no more.
+    """
+
+    _waits = 0
+
+    def begin_episode(self, arm: ArmState) -> None:
+        super().begin_episode(arm)
+        self._waits, self.over = CLOSES_FOR, False
+
+    def order(self, *, holds: bool) -> float:
+        self._waits = 0 if holds else max(0, self._waits - 1)
+        self.over = not (holds or self._waits)
+        return CLOSE if self._waits else STAY
+
+    def act(self, arm: ArmState, *, holds: bool = False) -> Array:
+        return super().act(arm) if holds else np.zeros(6, np.float32)

@@ -134,17 +134,18 @@ class RecordingSession:
         intervention: Intervention,
         *,
         each: Callable[[Step], None] = lambda step: None,
+        over: Callable[[], bool] = lambda: False,
         **options: Any,
     ) -> EpisodeSummary:
         """One episode into the log, with `EpisodeRunner.play`'s options.
 
-        A stop that is asked for at the gate cuts it short. StoppedError if it was given up before
-        it began.
+        A stop that is asked for at the gate cuts it short, and so does `over`. StoppedError if it
+        was given up before it began.
         """
         runner, begun = self._runner, False
 
         def stopped() -> bool:
-            return self.gate is not None and self.gate.stopped
+            return over() or (self.gate is not None and self.gate.stopped)
 
         for step in runner.play(episode, act, intervention, stop=stopped, **options):
             begun = True

@@ -45,6 +45,7 @@ the leash catches the target, so that most of the action would mean nothing."""
 WANDER = {
     "height": Range(0.01, 0.3, "m"),
     "aside": Range(0.0, 0.3, "m"),
+    "near_aside": Range(0.0, 1.0),
 }
 """What an arm may be let do by itself: the first centimetre is where most of the poses are."""
 
@@ -78,6 +79,7 @@ def task_problems(task: "Task") -> Iterator[Problem]:
         yield from beyond(("max_drift",), task.max_drift, MAX_DRIFT)
     if task.wander is not None:
         yield from _wander_problems(task.wander)
+        yield from _wanderer_problems(task.wander, task)
     for i, around in enumerate(task.look_around):
         yield from _pose_problems(around, "look_around", i)
     if task.look_around and len(task.look_around) != len(task.start):
@@ -164,6 +166,17 @@ def _wander_problems(wander: "Wander") -> Iterator[Problem]:
             ("wander", "way_out"),
             "= (0, 0, 0): wanted the way by which the tool leaves the goal [m]",
         )
+
+
+def _wanderer_problems(wander: "Wander", task: "Task") -> Iterator[Problem]:
+    """Whether there is an arm, and a hand, that wanders."""
+    if wander.arm not in range(max(1, len(task.start))):
+        yield (
+            ("wander", "arm"),
+            f"= {wander.arm}: the task is for {len(task.start)} arms, from 0 on",
+        )
+    elif wander.carries and task.grippers[wander.arm : wander.arm + 1] != ("moved",):
+        yield ("wander", "carries"), "= True, and the task does not move the gripper of that arm"
 
 
 def _laws(task: "Task") -> list[tuple[str, Compliance]]:

@@ -131,7 +131,7 @@ def _shown_goals(
         elif first.provenance == Provenance.SCRIPT:
             follows = bool(reached) and reached[-1].episode == first.episode - 1
             goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)
-            yield scene, episode, [goal] * len(episode)
+            yield scene, episode, _goals_about(goal, episode, spec)
 
 
 def _own_goals(
@@ -182,6 +182,23 @@ def _goals_in(
             elif order == CLOSE and wanted is not None and _is_near(here, wanted):
                 nexts[arm] = None
     return goals[::-1]
+
+
+def _goals_about(
+    goal: Sequence[Array], episode: Sequence[Step], spec: PolicySpec
+) -> list[list[Array | None]]:
+    """For each step of wandering about the `goal` where each arm goes. What a hand carries has come
+    from where it took hold of it; where it has lost that, nobody knows.
+    """
+    nexts: list[Array | None] = [*goal]
+    goals, before = [], spec.holding_hands(episode[0].observation)
+    for step in episode:
+        holds = spec.holding_hands(step.observation)
+        for arm in np.flatnonzero(holds != before):
+            nexts[arm] = _poses(step, spec)[arm] if holds[arm] else None
+        goals.append([*nexts])
+        before = holds
+    return goals
 
 
 def _is_near(pose: Array, goal: Array) -> bool:

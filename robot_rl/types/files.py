@@ -140,8 +140,8 @@ class StartPose:
 
 @dataclass(frozen=True)
 class Wander:
-    """How far the arm may move by itself about a goal that it has just reached, so that an encoder
-    learns where it is.
+    """How far an arm may move by itself about a goal that it has just reached, so that an encoder
+    learns where it is; the others stand.
 
     All of it but `lowest` is in the tool's axes at the goal. For goals that stand still, and that
     the tool may leave with whatever it holds.
@@ -160,6 +160,13 @@ class Wander:
     """But no lower than this, in the base frame [m], with what it holds: the limits of the arm's
     workspace are for an empty hand.
     """
+    near_aside: float = 0.15
+    """Half of the poses are close to the end of the way out: within this share of `aside`."""
+    arm: int = 0
+    """The number of the arm that does so."""
+    carries: bool = False
+    """Whether its hand first closes again on what it has laid down, and takes it along. It falls from
+    there when the hand opens before the next reset: keep `height` low."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from robot_rl.config import (
     GripperConfig,
     Hardware,
     Task,
+    Wander,
     kinds,
     load_hardware,
     load_task,
@@ -403,6 +404,18 @@ def test_a_missing_camera_says_which_there_are(task: Task, hardware: Hardware) -
             r"leaves the workspace of arm 'panda' on z: .*0.085 m",
         ),
         ({"pose_tcp_tool": (0.0,) * 7}, "pose_tcp_tool = .* does not end in a unit quaternion"),
+        (
+            {"wander": Wander((0.0, 0.0, -0.01), 0.02, 0.02, arm=1)},
+            "wander.arm = 1: the task is for 1 arms, from 0 on",
+        ),
+        (
+            {"wander": Wander((0.0, 0.0, -0.01), 0.02, 0.02, carries=True)},
+            "wander.carries = True, and the task does not move the gripper of that arm",
+        ),
+        (
+            {"wander": Wander((0.0, 0.0, -0.01), 0.02, 0.02, near_aside=2.0)},
+            "wander.near_aside = 2: wanted 0 to 1",
+        ),
     ],
 )
 def test_a_task_that_cannot_run_is_refused(

@@ -191,6 +191,22 @@ def with_a_hand(
 ORDERS, HELD = {1: CLOSE, 2: OPEN, 5: CLOSE, 9: OPEN}, range(6, 9)
 
 
+def test_what_a_hand_carries_about_has_come_from_where_it_took_hold_of_it() -> None:
+    spec, demo, poses = with_a_hand(ORDERS, HELD)
+    rng = np.random.default_rng(4)
+    about = [poses[11]] + [random_pose(rng) for _ in range(7)]
+    wander = episode(about, poses[11], Provenance.SCRIPT, number=1)
+    for index, step in enumerate(
+        wander
+    ):  # it takes hold in the third frame, and loses it in the last
+        step.observation["state/gripper"] = np.array([0.0, 0.0, 2 <= index < 7], np.float32)
+    frames = goal_frames([*demo, *wander], spec)
+    goals = [poses[11]] * 2 + [about[2]] * 5
+    wanted = [geometry.pose_delta(*pair) for pair in zip(about[:7], goals, strict=True)]
+    np.testing.assert_allclose(frames.goals[12:], wanted, atol=1e-5)
+    assert frames.scenes.tolist() == [0] * 19
+
+
 def test_until_a_hand_takes_hold_or_lets_go_the_goal_is_where_it_will() -> None:
     spec, steps, poses = with_a_hand(ORDERS, HELD)
     frames = goal_frames(steps, spec)
