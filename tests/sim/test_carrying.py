@@ -12,14 +12,18 @@ from robot_rl.types import OperatorCommand
 from tests.sim.pair import PAIR, PairPlayer
 
 
+def explorer_of(player: PairPlayer, seed: int) -> CarryingExplorer:
+    wander = player.task.wander
+    assert wander is not None and wander.carries and wander.arm == RIGHT
+    limits = tighten(PAIR.arms[RIGHT].limits, player.task.limits)
+    return CarryingExplorer(player.task, wander, limits, np.random.default_rng(seed))
+
+
 @pytest.mark.parametrize("seed", [1000, 1001])
 def test_where_the_tool_is_tells_where_the_bar_is(seed):
     player = PairPlayer("handover", seed=4)
     assert player.play(seed) == OperatorCommand.SUCCESS
-    data, wander = player.data, player.task.wander
-    assert wander is not None and wander.carries and wander.arm == RIGHT
-    limits = tighten(PAIR.arms[RIGHT].limits, player.task.limits)
-    explorer = CarryingExplorer(player.task, wander, limits, np.random.default_rng(seed))
+    data, explorer = player.data, explorer_of(player, seed)
 
     def bar() -> np.ndarray:
         return data.joint("bar").qpos[[0, 1, 2, 4, 5, 6, 3]].copy()
@@ -45,10 +49,7 @@ def test_where_the_tool_is_tells_where_the_bar_is(seed):
 
 def test_it_is_over_where_the_hand_has_closed_on_nothing_or_lost_what_it_had():
     player = PairPlayer("handover", seed=4)
-    states = player.begin(1000)
-    explorer = CarryingExplorer(
-        player.task, player.task.wander, PAIR.arms[RIGHT].limits, np.random.default_rng(0)
-    )
+    states, explorer = player.begin(1000), explorer_of(player, 0)
     for lasts in (0, 5):
         explorer.begin_episode(states[RIGHT])
         orders, moves = list[float](), list[np.ndarray]()
