@@ -12,15 +12,15 @@ from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
 from robot_rl.sim.phases import fitting, next_places
 from robot_rl.sim.scenes._bar import BAR, GRASPED_M, LEFT, RIGHT, axis, is_on_mark, place_on
-from robot_rl.sim.scenes._handover_way import (
+from robot_rl.sim.scenes._handover_places import (
     GRIP_M,
     HEIGHT_M,
     MEETING_LEFT,
     MEETING_RIGHT,
     MET_M,
     TAKEN_M,
-    _meeting,
-    _taken_m,
+    meeting,
+    taken_m,
 )
 from robot_rl.teleop._missed_phases import NearMiss
 from robot_rl.types import OperatorCommand
@@ -247,7 +247,7 @@ def test_whose_turn_it_is_follows_from_what_a_policy_sees_until_the_right_hand_h
         states, player.took = player.begin(seed), 0
         player.operator.begin_episode()
         while opening(player.data, RIGHT) > BAR[1] + GRASPED_M:
-            away = np.linalg.norm(tcp_pose(player.data, RIGHT)[:3] - _meeting(player.data)[:3])
+            away = np.linalg.norm(tcp_pose(player.data, RIGHT)[:3] - meeting(player.data)[:3])
             height = player.data.body("bar").xpos[2]
             phases = player.operator._phases.at(player.latest)
             states, _ = player.follow(states)
@@ -266,7 +266,7 @@ def test_a_right_hand_that_waits_beside_its_place_gets_there_while_the_bar_comes
     states = player.go([states[LEFT].target_base_tcp, seen_by_right(player, stands)], 25)
     assert fitting_now(player, states) == "bring"
     assert take_over(player, states) < 15.0
-    place, fingers = _meeting(player.data), tcp_pose(player.data, RIGHT)
+    place, fingers = meeting(player.data), tcp_pose(player.data, RIGHT)
     np.testing.assert_allclose(fingers[:3], place[:3], atol=0.008)
 
 
@@ -315,7 +315,7 @@ def test_a_bar_that_is_held_elsewhere_comes_as_far_between_the_fingers_as_any_ot
     states, bar = follow_to(player, "bring"), player.data.joint("bar")
     bar.qpos[:3] += along * player.data.body("bar").xmat.reshape(3, 3)[:, 0]
     take_over(player, states)
-    assert abs(place_on(player.data, RIGHT)[0] - _taken_m(player.data)) < 0.01
+    assert abs(place_on(player.data, RIGHT)[0] - taken_m(player.data)) < 0.01
 
 
 def test_the_right_hand_takes_the_bar_in_each_scene_elsewhere(player):
@@ -471,8 +471,8 @@ def test_phases_are_seen_from_each_arms_own_base(player):
     phases = player.operator._phases.at(player.reset(1))
     by_name = {phase.name: phase for phase in phases}
     seen = pose_multiply(np.array(player.scene.stands[RIGHT]), by_name["wait"].pose)
-    np.testing.assert_allclose(seen, _meeting(player.data), atol=1e-9)
+    np.testing.assert_allclose(seen, meeting(player.data), atol=1e-9)
     held = np.linalg.norm(seen[:3] - MEETING_LEFT[:3])
-    assert held == pytest.approx(GRIP_M + _taken_m(player.data))
+    assert held == pytest.approx(GRIP_M + taken_m(player.data))
     assert seen[2] == HEIGHT_M
     assert [phase.arm for phase in phases] == [0] * 5 + [1, 0, 0, 1, 0, 0, 1, 1, 1]

@@ -18,7 +18,8 @@ from robot_rl.sim.grasping import add_loose, slippery, tool_at, touching
 from robot_rl.sim.looks import Looks, add_textures
 from robot_rl.sim.phases import Phase
 from robot_rl.sim.scenes._bar import APART_M, BAR, LEFT, MARK, RIGHT, is_on_mark, is_open
-from robot_rl.sim.scenes._handover_way import MEETING_LEFT, phases
+from robot_rl.sim.scenes._handover_places import MEETING_LEFT
+from robot_rl.sim.scenes._handover_way import phases
 from robot_rl.sim.scenes.pick_cube import BEECH, WOOD_ON_WOOD
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array, ConfigError
