@@ -37,13 +37,14 @@ SMALL_M = 0.0015
 class Options:
     """runs: the first one's encoder, and its data; of further ones the demonstrations. near: the
     frames that count, by the distance of the goal [m]; as it is, the peg's tip at the rim of a
-    socket that is 25 mm deep. aside: and no further from the tool's axis [m]. newest: own
-    successes. turns: of the tool about its axis, by how much it is out of line, from each of these
+    socket that is 25 mm deep. aside: and no further from the tool's axis [m]. arm: whose goal, by its
+    number. newest: own successes. turns: of the tool about its axis, by how much it is out of line, from each of these
     to the next [degrees], in place of places."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     near: Pair = (0.0242, 0.032)
     aside: float = 0.006
+    arm: int = 0
     newest: int = 100
     turns: tuple[float, ...] = ()
 
@@ -85,11 +86,12 @@ class TurnRow:
 
 @dataclass(frozen=True)
 class Group:
-    """Frames of one kind: which of them are `chosen (N,)`."""
+    """Frames of one kind: which of them are `chosen (N,)`, and of which arm the goal is looked at."""
 
     name: str
     frames: GoalFrames
     chosen: Array
+    arm: int = 0
 
     def look(self, vision: GoalVision) -> tuple[Array, Array]:
         """The goals `(M, 6)` of those chosen, as `vision` sees them and as they are. Raises
@@ -98,8 +100,13 @@ class Group:
         if not self.chosen.any():
             raise DataError(f"{self.name}: no frame has the goal where --near and --aside want it")
         frames = self.frames.rows(np.flatnonzero(self.chosen))
-        seen = encode(vision, frames.images, frames.told)[:, -6:].astype(np.float32)
-        return seen, frames.goals
+        goals = encode(vision, frames.images, frames.told)[:, -len(vision.goal_mean) :]
+        return of_arm(goals.astype(np.float32), self.arm), of_arm(frames.goals, self.arm)
+
+
+def of_arm(goals: Array, arm: int) -> Array:
+    """One arm's `(N, 6)` of the goals `(N, 6 per arm)`."""
+    return goals[:, 6 * arm : 6 * arm + 6]
 
 
 def row(vision: GoalVision, group: Group) -> Row:
@@ -156,12 +163,12 @@ def entrance(goals: Array, options: Options) -> Array:
     return (away > options.near[0]) & (away < options.near[1]) & (aside < options.aside)
 
 
-def encoder_of(folder: RunFolder) -> tuple[PolicySpec, GoalVision]:
-    """The newest encoder of a run. Raises ConfigError if it does not predict the goal of one arm,
+def encoder_of(folder: RunFolder, arm: int) -> tuple[PolicySpec, GoalVision]:
+    """The newest encoder of a run. Raises ConfigError if it does not predict the goal of this arm,
     DataError without a checkpoint."""
     policy = load_policy(folder.checkpoints)
-    if not isinstance(policy.vision, GoalVision) or policy.spec.goal_size != 6:
-        raise ConfigError(f"the encoder of {folder.path} does not predict the goal of one arm")
+    if not isinstance(policy.vision, GoalVision) or arm not in range(policy.spec.goal_size // 6):
+        raise ConfigError(f"the encoder of {folder.path} does not predict the goal of an arm {arm}")
     return policy.spec, policy.vision
 
 
@@ -172,23 +179,29 @@ def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:
 def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Group]:
     """All that is looked at, one kind after the other."""
     held_out = config.from_json(LearnerConfig, folder.section("learner")).pretrain.held_out
+    arm = options.arm
+
+    def counts(frames: GoalFrames) -> Array:
+        return entrance(of_arm(frames.goals, arm), options)
+
     frames = demonstrations(folder, spec)
-    counts, held = entrance(frames.goals, options), frames.scenes > frames.scenes.max() - held_out
-    yield Group("demonstrations", frames, counts & ~held)
-    if (counts & held).any():
-        yield Group("demonstrations held out", frames, counts & held)
+    held = frames.scenes > frames.scenes.max() - held_out
+    yield Group("demonstrations", frames, counts(frames) & ~held, arm)
+    if (counts(frames) & held).any():
+        yield Group("demonstrations held out", frames, counts(frames) & held, arm)
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
         own = newest_episodes(log.entries, options.newest)
     if own:
         frames = goal_frames([], spec, own)
-        counts, human = entrance(frames.goals, options), frames.authors == Provenance.HUMAN
-        yield Group("own successes", frames, counts)
-        for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
-            if part.any():
-                yield Group(f"- of them with {name} acting", frames, part)
+        human = frames.authors == Provenance.HUMAN
+        yield Group("own successes", frames, counts(frames), arm)
+        for name, part in (("the policy", ~human), ("the operator", human)):
+            if (counts(frames) & part).any():
+                name = f"- of them with {name} acting"
+                yield Group(name, frames, counts(frames) & part, arm)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
-        yield Group(f"demonstrations of {other.path.name}", frames, entrance(frames.goals, options))
+        yield Group(f"demonstrations of {other.path.name}", frames, counts(frames), arm)
 
 
 def table(found: Sequence[Row]) -> str:
@@ -229,7 +242,7 @@ def report(options: Options) -> str:
     if turns and (len(turns) < 2 or list(turns) != sorted(set(turns))):
         raise ConfigError(f"--turns {' '.join(f'{t:g}' for t in turns)}: two or more, rising")
     folder = RunFolder(options.runs[0])
-    spec, vision = encoder_of(folder)
+    spec, vision = encoder_of(folder, options.arm)
     found = groups(options, folder, spec)
     if turns:
         return turn_table([turn_row(vision, group, turns) for group in found], turns)

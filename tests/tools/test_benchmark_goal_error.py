@@ -65,6 +65,15 @@ def test_an_encoder_that_takes_each_tool_for_aligned_is_found_out_although_its_e
     assert found.seen == pytest.approx(share, abs=0.01)
 
 
+def test_of_two_arms_the_goal_of_the_one_is_looked_at_that_is_asked_for() -> None:
+    goals = np.zeros((50, 12), np.float32)
+    goals[:, 6:8] = np.random.default_rng(0).uniform(-0.005, 0.005, (50, 2))
+    frames = frames_of(goals[:, 6:8] + [0.001, 0.0], goals, np.zeros(50, int))
+    both = Sees(("eye",), (32, 32), 2, goal_size=12)  # says 0 of the first arm
+    errors = [row(both, Group("some", frames, np.ones(50, bool), arm)).error for arm in (0, 1)]
+    assert errors == pytest.approx([0.0, 1.0], abs=0.01)
+
+
 def test_only_frames_at_the_entrance_count() -> None:
     goals = np.zeros((4, 6), np.float32)
     goals[:, 2] = [0.010, 0.026, 0.026, 0.060]
