@@ -6,6 +6,7 @@ Everything here imports lazily, so that a test of one room does not load the oth
 
 import atexit
 import fcntl
+import logging
 import os
 import shutil
 import signal
@@ -155,6 +156,15 @@ def gl() -> None:
         pytest.fail(problem)
     if problem:
         pytest.skip(problem)
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """What a command sets up for its process ends with the test that it runs in."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
 
 
 @pytest.fixture

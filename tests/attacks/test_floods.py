@@ -245,7 +245,7 @@ def test_garbage_keeps_no_client_from_an_arm_and_fills_no_log(caplog):
         client.join()
     server.close()
     assert answers and turns < 25_000, "the flood was served first"
-    # another test may have left the package's loggers at INFO: beginning and end are lines as well
+    # its beginning and its end are lines as well, where the log is at INFO
     refused = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert 0 < len(refused) <= MOST_LINES
 
