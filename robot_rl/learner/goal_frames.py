@@ -188,14 +188,15 @@ def _goals_about(
     goal: Sequence[Array], episode: Sequence[Step], spec: PolicySpec
 ) -> list[list[Array | None]]:
     """For each step of wandering about the `goal` where each arm goes. What a hand carries has come
-    from where it took hold of it; where it has lost that, nobody knows.
+    from where it took hold of it; once it has lost that, nobody knows any more.
     """
     nexts: list[Array | None] = [*goal]
     goals, before = [], spec.holding_hands(episode[0].observation)
     for step in episode:
         holds = spec.holding_hands(step.observation)
         for arm in np.flatnonzero(holds != before):
-            nexts[arm] = _poses(step, spec)[arm] if holds[arm] else None
+            known = holds[arm] and nexts[arm] is not None
+            nexts[arm] = _poses(step, spec)[arm] if known else None
         goals.append([*nexts])
         before = holds
     return goals

@@ -194,7 +194,7 @@ ORDERS, HELD = {1: CLOSE, 2: OPEN, 5: CLOSE, 9: OPEN}, range(6, 9)
 def test_what_a_hand_carries_about_has_come_from_where_it_took_hold_of_it() -> None:
     spec, demo, poses = with_a_hand(ORDERS, HELD)
     rng = np.random.default_rng(4)
-    about = [poses[11]] + [random_pose(rng) for _ in range(7)]
+    about = [poses[11]] + [random_pose(rng) for _ in range(8)]
     wander = episode(about, poses[11], Provenance.SCRIPT, number=1)
     for index, step in enumerate(
         wander
