@@ -198,8 +198,8 @@ def test_what_a_hand_carries_about_has_come_from_where_it_took_hold_of_it() -> N
     wander = episode(about, poses[11], Provenance.SCRIPT, number=1)
     for index, step in enumerate(
         wander
-    ):  # it takes hold in the third frame, and loses it in the last
-        hand = np.array([0.0, 0.0, 2 <= index < 7], np.float32)
+    ):  # it takes hold in the third frame, and loses it later
+        hand = np.array([0.0, 0.0, index > 1 and index != 7], np.float32)
         wander[index] = replace(step, observation={**step.observation, "state/gripper": hand})
     frames = goal_frames([*demo, *wander], spec)
     goals = [poses[11]] * 2 + [about[2]] * 5
