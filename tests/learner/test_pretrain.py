@@ -196,9 +196,8 @@ def test_what_a_hand_carries_about_has_come_from_where_it_took_hold_of_it() -> N
     rng = np.random.default_rng(4)
     about = [poses[11]] + [random_pose(rng) for _ in range(8)]
     wander = episode(about, poses[11], Provenance.SCRIPT, number=1)
-    for index, step in enumerate(
-        wander
-    ):  # it takes hold in the third frame, and loses it later
+    # it takes hold in the third frame, and loses that for a frame later
+    for index, step in enumerate(wander):
         hand = np.array([0.0, 0.0, index > 1 and index != 7], np.float32)
         wander[index] = replace(step, observation={**step.observation, "state/gripper": hand})
     frames = goal_frames([*demo, *wander], spec)
