@@ -37,9 +37,9 @@ SMALL_M = 0.0015
 class Options:
     """runs: the first one's encoder, and its data; of further ones the demonstrations. near: the
     frames that count, by the distance of the goal [m]; as it is, the peg's tip at the rim of a
-    socket that is 25 mm deep. aside: and no further from the tool's axis [m]. arm: whose goal, by its
-    number. newest: own successes. turns: of the tool about its axis, by how much it is out of line, from each of these
-    to the next [degrees], in place of places."""
+    socket that is 25 mm deep. aside: and no further from the tool's axis [m]. arm: whose
+    goal, by its number. newest: own successes. turns: of the tool about its axis, by how much it is
+    out of line, from each of these to the next [degrees], in place of places."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     near: Pair = (0.0242, 0.032)
@@ -163,6 +163,11 @@ def entrance(goals: Array, options: Options) -> Array:
     return (away > options.near[0]) & (away < options.near[1]) & (aside < options.aside)
 
 
+def at_entrance(frames: GoalFrames, options: Options) -> Array:
+    """Which of the frames count `(N,)`, by the goal of the arm that is asked for."""
+    return entrance(of_arm(frames.goals, options.arm), options)
+
+
 def encoder_of(folder: RunFolder, arm: int) -> tuple[PolicySpec, GoalVision]:
     """The newest encoder of a run. Raises ConfigError if it does not predict the goal of this arm,
     DataError without a checkpoint."""
@@ -179,29 +184,24 @@ def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:
 def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Group]:
     """All that is looked at, one kind after the other."""
     held_out = config.from_json(LearnerConfig, folder.section("learner")).pretrain.held_out
-    arm = options.arm
-
-    def counts(frames: GoalFrames) -> Array:
-        return entrance(of_arm(frames.goals, arm), options)
-
-    frames = demonstrations(folder, spec)
-    held = frames.scenes > frames.scenes.max() - held_out
-    yield Group("demonstrations", frames, counts(frames) & ~held, arm)
-    if (counts(frames) & held).any():
-        yield Group("demonstrations held out", frames, counts(frames) & held, arm)
+    arm, frames = options.arm, demonstrations(folder, spec)
+    counts, held = at_entrance(frames, options), frames.scenes > frames.scenes.max() - held_out
+    yield Group("demonstrations", frames, counts & ~held, arm)
+    if (counts & held).any():
+        yield Group("demonstrations held out", frames, counts & held, arm)
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
         own = newest_episodes(log.entries, options.newest)
     if own:
         frames = goal_frames([], spec, own)
-        human = frames.authors == Provenance.HUMAN
-        yield Group("own successes", frames, counts(frames), arm)
-        for name, part in (("the policy", ~human), ("the operator", human)):
-            if (counts(frames) & part).any():
-                name = f"- of them with {name} acting"
-                yield Group(name, frames, counts(frames) & part, arm)
+        counts, human = at_entrance(frames, options), frames.authors == Provenance.HUMAN
+        yield Group("own successes", frames, counts, arm)
+        for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
+            if part.any():
+                yield Group(f"- of them with {name} acting", frames, part, arm)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
-        yield Group(f"demonstrations of {other.path.name}", frames, counts(frames), arm)
+        name = f"demonstrations of {other.path.name}"
+        yield Group(name, frames, at_entrance(frames, options), arm)
 
 
 def table(found: Sequence[Row]) -> str:

@@ -4,7 +4,8 @@ At a demonstration's success the tool pose *is* the goal pose. An episode that s
 wanders about, with what the hand has laid down in it if need be, therefore knows, for each of its
 frames, where the goal is seen from the tool: goal-relative pretraining (`learner/pretrain.py`)
 regresses it. And one that looks around before a demonstration, in the same scene from the same
-start, knows it afterwards. Neither needs anything but a task that allows it.
+start, knows it afterwards. Neither needs anything that a real arm does not have, and a
+task that allows it.
 """
 
 from abc import ABC, abstractmethod
