@@ -80,6 +80,9 @@ TASK = Task(
         near_aside=0.5,
         arm=1,
         carries=True,
+        # Along the bar, nearer to its middle: so a policy holds it that has taken it by itself
+        takes_from=(-0.006, 0.0, 0.0),
+        takes_to=(0.030, 0.0, 0.0),
     ),
     rate_hz=10.0,
     max_steps=320,  # twice what the scripted operator takes

@@ -251,8 +251,7 @@ class DemoRecorder:
             holding = env.hands.holding()
             moves, orders = np.zeros((len(env.arm_states), 6)), np.full(len(env.arm_states), STAY)
             for arm, explorer in explorers.items():
-                moves[arm] = explorer.act(env.arm_states[arm], holds=arm in holding)
-                orders[arm] = explorer.order(holds=arm in holding)
+                moves[arm], orders[arm] = explorer.act(env.arm_states[arm], holds=arm in holding)
             return actions.pick(moves, orders[list(actions.holders)])
 
         def each(step: Step) -> None:

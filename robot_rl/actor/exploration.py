@@ -55,27 +55,25 @@ class Explorer(ABC):
     def _surely(self) -> Array:
         """One that is always inside the workspace: the first."""
 
-    def order(self, *, holds: bool) -> float:
-        """What its hand is to do now, which holds something or not: CLOSE, STAY or OPEN."""
-        return STAY
-
-    def act(self, arm: ArmState, *, holds: bool = False) -> Array:
-        """The action along all axes `(6,)` towards the current waypoint: 0 along those that the
-        task holds. A waypoint that the arm's limits keep out of reach is given up. `holds`: whether
-        something is between its fingers.
+    def act(self, arm: ArmState, *, holds: bool = False) -> tuple[Array, float]:
+        """The action along all axes `(6,)` towards the current waypoint, 0 along those that the task
+        holds, and what its hand is to do: CLOSE, STAY or OPEN. A waypoint that the arm's limits keep
+        out of reach is given up. `holds`: whether something is between its fingers.
         """
-        left = self._left(arm)
-        arrived = np.linalg.norm(left[:3]) < 0.002 and np.linalg.norm(left[3:]) < 0.02
-        stopped = bool(
-            (
-                np.abs(geometry.pose_delta(self._target, arm.target_base_tcp)) < 0.05 * self._scale
-            ).all()
-        )
-        self._target = arm.target_base_tcp
-        if arrived or stopped:
+        if self._has_arrived(arm):
             self._waypoint = self._choose()
-            left = self._left(arm)
-        action = left / self._scale
+        return self._towards(arm), STAY
+
+    def _has_arrived(self, arm: ArmState) -> bool:
+        """Whether it is at the waypoint, or gets no nearer."""
+        left, target = self._left(arm), self._target
+        self._target = arm.target_base_tcp
+        is_there = np.linalg.norm(left[:3]) < 0.002 and np.linalg.norm(left[3:]) < 0.02
+        moved = np.abs(geometry.pose_delta(target, self._target))
+        return bool(is_there or (moved < 0.05 * self._scale).all())
+
+    def _towards(self, arm: ArmState) -> Array:
+        action = self._left(arm) / self._scale
         return np.clip(action / max(1.0, float(np.abs(action).max())), -1.0, 1.0).astype(np.float32)
 
     def _left(self, arm: ArmState) -> Array:
@@ -145,20 +143,28 @@ class GoalExplorer(Explorer):
 
 
 class CarryingExplorer(GoalExplorer):
-    """Wanders with what its hand has laid down at the goal: it closes on that first. It is over when
-    the hand holds nothing, or holds it no more.
+    """Wanders with what its hand has laid down at the goal. First it takes hold of that again, here or
+    there within what the task's `wander` states: a policy will not hold it where it was shown to. It
+    is over when the hand holds nothing, or holds it no more.
     """
 
-    _waits = 0
+    _goes, _waits = True, 0
 
     def begin_episode(self, arm: ArmState) -> None:
         super().begin_episode(arm)
-        self._waits, self.over = CLOSES_FOR, False
+        beside = self._rng.uniform(self._wander.takes_from, self._wander.takes_to)
+        self._waypoint = geometry.pose_move(self._start, np.concatenate([beside, np.zeros(3)]))
+        self._goes, self._waits, self.over = True, CLOSES_FOR, False
 
-    def order(self, *, holds: bool) -> float:
-        self._waits = 0 if holds else max(0, self._waits - 1)
-        self.over = not (holds or self._waits)
-        return CLOSE if self._waits else STAY
-
-    def act(self, arm: ArmState, *, holds: bool = False) -> Array:
-        return super().act(arm) if holds else np.zeros(6, np.float32)
+    def act(self, arm: ArmState, *, holds: bool = False) -> tuple[Array, float]:
+        if self._goes and not self._has_arrived(arm):
+            return self._towards(arm), STAY
+        if self._goes:
+            self._goes, self._start = False, arm.pose_base_tcp
+            self._waypoint = self._surely()
+        if holds:
+            self._waits = 0
+            return super().act(arm)
+        self._waits = max(0, self._waits - 1)
+        self.over = not self._waits
+        return np.zeros(6, np.float32), CLOSE if self._waits else STAY

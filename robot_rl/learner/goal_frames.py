@@ -187,18 +187,18 @@ def _goals_in(
 def _goals_about(
     goal: Sequence[Array], episode: Sequence[Step], spec: PolicySpec
 ) -> list[list[Array | None]]:
-    """For each step of wandering about the `goal` where each arm goes. What a hand carries has come
-    from where it took hold of it; once it has lost that, nobody knows any more.
+    """For each step of wandering about the `goal` where each arm goes. What a hand takes hold of lies
+    there at its goal, wherever it does so, which nobody knows before; and nobody knows where to go with
+    an empty hand that has lost it.
     """
-    nexts: list[Array | None] = [*goal]
-    goals, before = [], spec.holding_hands(episode[0].observation)
-    for step in episode:
-        holds = spec.holding_hands(step.observation)
-        for arm in np.flatnonzero(holds != before):
-            known = holds[arm] and nexts[arm] is not None
-            nexts[arm] = _poses(step, spec)[arm] if known else None
+    holds = np.array([spec.holding_hands(step.observation) for step in episode])
+    nexts = [None if hand.any() and not hand[0] else pose for hand, pose in zip(holds.T, goal)]
+    goals, lost = [], np.zeros(len(nexts), bool)
+    for step, now, before in zip(episode, holds, [holds[0], *holds], strict=False):
+        lost |= before & ~now
+        for arm in np.flatnonzero(now != before):
+            nexts[arm] = None if lost[arm] else _poses(step, spec)[arm]
         goals.append([*nexts])
-        before = holds
     return goals
 
 

@@ -40,7 +40,7 @@ def wander(task: config.Task, steps: int, limit=lambda pose: pose, limits=LIMITS
     wanderer.begin_episode(state(GOAL))
     target, path = GOAL, []
     for _ in range(steps):
-        target = limit(geometry.pose_move(target, wanderer.act(state(target)) * scale))
+        target = limit(geometry.pose_move(target, wanderer.act(state(target))[0] * scale))
         path.append(geometry.pose_delta(GOAL, target))
     return np.array(path)
 
@@ -126,7 +126,7 @@ def test_who_looks_around_sees_from_everywhere_that_the_task_states_and_leaves_n
     start, path = target, []
     looker.begin_episode(state(target))
     for _ in range(4000):
-        target = geometry.pose_move(target, looker.act(state(target)) * scale)
+        target = geometry.pose_move(target, looker.act(state(target))[0] * scale)
         path.append(target)
     places = np.array(path)[:, :3]
     turns = np.array([geometry.pose_delta(start, pose)[5] for pose in path])
