@@ -157,7 +157,8 @@ def _wander_problems(wander: "Wander") -> Iterator[Problem]:
     """The size of what the arm does by itself."""
     for name, allowed in WANDER.items():
         yield from beyond(("wander", name), getattr(wander, name), allowed)
-    yield from beyond(("wander", "way_out"), wander.way_out, _WAY_OUT)
+    for name in ("way_out", "takes_from", "takes_to"):
+        yield from beyond(("wander", name), getattr(wander, name), _WAY_OUT)
     yield from beyond(("wander", "rotation"), wander.rotation, _HALF_WIDTH[1])
     if wander.lowest is not None:
         yield from beyond(("wander", "lowest"), wander.lowest, _REACH)
@@ -177,6 +178,8 @@ def _wanderer_problems(wander: "Wander", task: "Task") -> Iterator[Problem]:
         )
     elif wander.carries and task.grippers[wander.arm : wander.arm + 1] != ("moved",):
         yield ("wander", "carries"), "= True, and the task does not move the gripper of that arm"
+    elif not wander.carries and any((*wander.takes_from, *wander.takes_to)):
+        yield ("wander", "carries"), "= False, and takes_from and takes_to say where it takes hold"
 
 
 def _laws(task: "Task") -> list[tuple[str, Compliance]]:

@@ -192,13 +192,15 @@ def _goals_about(
     an empty hand that has lost it.
     """
     holds = np.array([spec.holding_hands(step.observation) for step in episode])
-    nexts = [None if hand.any() and not hand[0] else pose for hand, pose in zip(holds.T, goal)]
-    goals, lost = [], np.zeros(len(nexts), bool)
-    for step, now, before in zip(episode, holds, [holds[0], *holds], strict=False):
+    takes = holds.any(0) & ~holds[0]
+    nexts = [None if later else pose for later, pose in zip(takes, goal, strict=True)]
+    goals, before, lost = [], holds[0], np.zeros(len(nexts), bool)
+    for step, now in zip(episode, holds, strict=True):
         lost |= before & ~now
         for arm in np.flatnonzero(now != before):
             nexts[arm] = None if lost[arm] else _poses(step, spec)[arm]
         goals.append([*nexts])
+        before = now
     return goals
 
 

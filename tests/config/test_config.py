@@ -413,6 +413,14 @@ def test_a_missing_camera_says_which_there_are(task: Task, hardware: Hardware) -
             "wander.carries = True, and the task does not move the gripper of that arm",
         ),
         (
+            {"wander": Wander((0.0, 0.0, -0.01), 0.02, 0.02, takes_to=(0.03, 0.0, 0.0))},
+            "wander.carries = False, and takes_from and takes_to say where it takes hold",
+        ),
+        (
+            {"wander": Wander((0.0, 0.0, -0.01), 0.02, 0.02, takes_to=(0.3, 0.0, 0.0))},
+            r"wander.takes_to\[0\] = 0.3: wanted -0.2 to 0.2 m",
+        ),
+        (
             {"wander": Wander((0.0, 0.0, -0.01), 0.02, 0.02, near_aside=2.0)},
             "wander.near_aside = 2: wanted 0 to 1",
         ),

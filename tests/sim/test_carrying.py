@@ -33,9 +33,10 @@ def test_where_the_tool_is_tells_where_the_bar_is(seed):
         return data.joint("bar").qpos[[0, 1, 2, 4, 5, 6, 3]].copy()
 
     laid, tool, still = bar(), tcp_pose(data, RIGHT), tcp_pose(data, LEFT)
-    opened, states, off, steps = tool, player.states(), list[np.ndarray](), 0
+    steps = player.task.defaults["wander_steps"]
+    opened, states, off = tool, player.states(), list[np.ndarray]()
     explorer.begin_episode(states[RIGHT])
-    for steps in range(1, player.task.defaults["wander_steps"] + 1):
+    for _ in range(steps):
         holds = player.drivers[RIGHT].fingers.grasped
         if not holds:
             tool = tcp_pose(data, RIGHT)
@@ -52,7 +53,6 @@ def test_where_the_tool_is_tells_where_the_bar_is(seed):
     assert -0.008 < taken[0] < 0.032
     assert abs(taken[1]) < 0.002 and np.abs(taken[3:]).max() < 0.02
     away = np.array(off)
-    print(seed, taken.round(4), np.abs(away).max(0).round(4), len(off))
     assert np.abs(away[:, :2]).max() < 0.002, "it slips in the hand"
     assert np.abs(away[:, 5]).max() < 0.03
     assert np.linalg.norm(pose_delta(still, tcp_pose(data, LEFT))[:3]) < 0.002
