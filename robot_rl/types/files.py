@@ -168,7 +168,7 @@ class Wander:
     """Whether its hand first closes again on what it has laid down, and takes it along. It falls from
     there when the hand opens before the next reset: keep `height` low."""
     takes_from: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """It closes on it somewhere between this place, seen from where it has let go of it [m],"""
+    """With `carries` it closes somewhere between this place, seen from where it has let go [m],"""
     takes_to: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """and this one: all along what is longer than a hand is wide."""
 
