@@ -65,7 +65,7 @@ class Explorer(ABC):
         return self._towards(arm), STAY
 
     def _has_arrived(self, arm: ArmState) -> bool:
-        """Whether it is at the waypoint, or gets no nearer."""
+        """Whether it is at the waypoint, or has got no nearer since the last call: once in a step."""
         left, target = self._left(arm), self._target
         self._target = arm.target_base_tcp
         is_there = np.linalg.norm(left[:3]) < 0.002 and np.linalg.norm(left[3:]) < 0.02
@@ -144,8 +144,9 @@ class GoalExplorer(Explorer):
 
 class CarryingExplorer(GoalExplorer):
     """Wanders with what its hand has laid down at the goal. First it takes hold of that again, here or
-    there within what the task's `wander` states: a policy will not hold it where it was shown to. It
-    is over when the hand holds nothing, or holds it no more.
+    there within what the task's `wander` states: a policy will not hold it where it was shown to.
+    Beyond the arm's limits it closes as near as it gets. It is over when the hand holds nothing, or
+    holds it no more.
     """
 
     _goes, _waits = True, 0
@@ -157,14 +158,14 @@ class CarryingExplorer(GoalExplorer):
         self._goes, self._waits, self.over = True, CLOSES_FOR, False
 
     def act(self, arm: ArmState, *, holds: bool = False) -> tuple[Array, float]:
-        if self._goes and not self._has_arrived(arm):
-            return self._towards(arm), STAY
-        if self._goes:
-            self._goes, self._start = False, arm.pose_base_tcp
-            self._waypoint = self._surely()
         if holds:
-            self._waits = 0
+            if self._waits:  # here the wandering begins
+                self._waits = 0
+                super().begin_episode(arm)
             return super().act(arm)
+        self._goes = self._goes and not self._has_arrived(arm)
+        if self._goes:
+            return self._towards(arm), STAY
         self._waits = max(0, self._waits - 1)
         self.over = not self._waits
         return np.zeros(6, np.float32), CLOSE if self._waits else STAY

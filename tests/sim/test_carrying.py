@@ -44,11 +44,13 @@ def test_where_the_tool_is_tells_where_the_bar_is(seed):
         move, order = explorer.act(states[RIGHT], holds=holds)
         states = player.act(states, [np.zeros(6), move], (0.0, order))
         assert not explorer.over
+        if holds and not off:
+            assert move[2] < 0.0 and np.abs(move[:2]).max() < 0.3 * -move[2], "not straight up"
         if holds:
             # the way from here to where the tool took hold is the bar's way back to where it lay
             back = pose_multiply(tool, pose_inverse(tcp_pose(data, RIGHT)))
             off.append(pose_delta(laid, pose_multiply(back, bar())))
-    assert len(off) > 0.6 * steps
+    assert len(off) > 0.7 * steps
     taken = pose_delta(opened, tool)
     assert -0.008 < taken[0] < 0.032
     assert abs(taken[1]) < 0.002 and np.abs(taken[3:]).max() < 0.02
