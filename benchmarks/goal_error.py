@@ -1,18 +1,21 @@
 """How far off a run's encoder sees the goal where it counts: in its demonstrations, in its newest
 own successes, and in the demonstrations of other runs (another light, a camera put back askew).
-What it tells: docs/sight.md; of turns: docs/long_tasks.md.
+What it tells: docs/sight.md; of turns: docs/long_tasks.md; where things lie on the bench: docs/tasks.md,
+`handover`.
 
 .venv/bin/python benchmarks/goal_error.py RUN [OTHER_RUN ...]
 """
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import torch
 import tyro
 
 from robot_rl import config
@@ -21,14 +24,17 @@ from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.intake import counted_of
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.networks.goal import GoalVision
+from robot_rl.networks.goal import GoalVision, entries_of
 from robot_rl.networks.policy_spec import PolicySpec
+from robot_rl.networks.poses import moved
 from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import newest_episodes
 from robot_rl.stream.log import StepLog
-from robot_rl.types import Array, ConfigError, DataError, Provenance
+from robot_rl.types import PLACE, Array, ConfigError, DataError, Provenance
 
 Pair = tuple[float, float]
+ONE_PLACE_M = 0.005
+"""[m]: goals that spread by less on the bench lie at one place."""
 SMALL_M = 0.0015
 """[m]: three times the clearance of `peg_insert`."""
 
@@ -39,7 +45,9 @@ class Options:
     frames that count, by the distance of the goal [m]; as it is, the peg's tip at the rim of a
     socket that is 25 mm deep. aside: and no further from the tool's axis [m]. arm: whose
     goal, by its number. newest: own successes. turns: of the tool about its axis, by how much it is
-    out of line, from each of these to the next [degrees], in place of places."""
+    out of line, from each of these to the next [degrees], in place of places. on_bench: errors along x and
+    y of the bench, by the distance of the goal, from each of these to the next [m], in place of all
+    that."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     near: Pair = (0.0242, 0.032)
@@ -47,6 +55,7 @@ class Options:
     arm: int = 0
     newest: int = 100
     turns: tuple[float, ...] = ()
+    on_bench: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,20 @@ class TurnRow:
 
 
 @dataclass(frozen=True)
+class BenchRow:
+    """Errors on the bench in one stretch of distances `(low, high)` [m]: one standard deviation along x,
+    y [mm] and of the yaw [degrees], and how much of where the goals lie along x and y is `missed`: 0 of
+    who sees it, 1 of who says the same in every scene, nan where all lie at one place.
+    """
+
+    name: str
+    stretch: Pair
+    frames: int
+    error: tuple[float, float, float]
+    missed: Pair
+
+
+@dataclass(frozen=True)
 class Group:
     """Frames of one kind: which of them are `chosen (N,)`, and of which arm the goal is looked at."""
 
@@ -92,6 +115,12 @@ class Group:
     frames: GoalFrames
     chosen: Array
     arm: int = 0
+
+    @property
+    def known(self) -> Array:
+        """All frames in which somebody knows the goal of the arm `(N,)`."""
+        known: Array = ~np.isnan(of_arm(self.frames.goals, self.arm)[:, 0])
+        return known
 
     def look(self, vision: GoalVision) -> tuple[Array, Array]:
         """The goals `(M, 6)` of those chosen, as `vision` sees them and as they are. Raises
@@ -143,6 +172,47 @@ def turn_row(vision: GoalVision, group: Group, turns: Sequence[float]) -> TurnRo
     shown = tuple(float(part.mean()) for part in parts)
     error = tuple(float(np.median(errors[part])) if part.any() else float("nan") for part in parts)
     return TurnRow(group.name, len(true), shown, error)
+
+
+def bench_rows(
+    vision: GoalVision, group: Group, spec: PolicySpec, limits: Sequence[float]
+) -> list[BenchRow]:
+    """The errors on the bench in some frames, from each of the `limits` to the next, apart for a hand
+    that is empty and one that holds something. Raises ConfigError without a place of the tools there.
+    """
+    entries = entries_of(spec.told_state, PLACE)[6 * group.arm : 6 * group.arm + 6]
+    if not entries:
+        raise ConfigError(
+            "--on-bench: the task does not observe where its tools are (observe_place)"
+        )
+    hands = entries_of(spec.told_state, "gripper")[3 * group.arm : 3 * group.arm + 3]
+    told = group.frames.told[group.chosen]
+    seen, true = group.look(vision)
+    tools = torch.from_numpy(told[:, entries]).double()
+    there, lies = (moved(tools, torch.from_numpy(g).double()).numpy() for g in (seen, true))
+    away = np.linalg.norm(true[:, :3], axis=1)
+    holds = told[:, hands[2]] > 0.5 if hands else np.zeros(len(told), bool)
+    rows = []
+    for what, alike in (("empty", ~holds), ("holds", holds)):
+        for low, high in pairwise(limits):
+            part = alike & (low <= away) & (away < high)
+            if not part.any():
+                continue
+            x, y, yaw = (there - lies)[part][:, [0, 1, 5]].std(0) * [1e3, 1e3, math.degrees(1.0)]
+            missed = (
+                _missed(lies[part, 0], there[part, 0]),
+                _missed(lies[part, 1], there[part, 1]),
+            )
+            name = f"{group.name}, {what}" if hands else group.name
+            rows.append(BenchRow(name, (low, high), int(part.sum()), (x, y, yaw), missed))
+    return rows
+
+
+def _missed(true: Array, seen: Array) -> float:
+    """How much less than the truth goes what is seen of it; nan where that is one place."""
+    if true.std() < ONE_PLACE_M:
+        return float("nan")
+    return 1.0 - float(np.polyfit(true, seen, 1)[0])
 
 
 def share_seen(true: Array, seen: Array) -> float:
@@ -236,16 +306,36 @@ def turn_table(found: Sequence[TurnRow], turns: Sequence[float]) -> str:
     return "\n".join(lines)
 
 
+def bench_table(found: Sequence[BenchRow]) -> str:
+    """Markdown."""
+    lines = [
+        "| goals on the bench | mm away | frames | x | y | yaw | of x, y not seen |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for r in found:
+        low, high = (1e3 * limit for limit in r.stretch)
+        missed = ", ".join("-" if math.isnan(m) else f"{m:.0%}" for m in r.missed)
+        lines.append(
+            f"| {r.name} | {low:.0f} to {high:.0f} | {r.frames:,} | {r.error[0]:.1f} mm |"
+            f" {r.error[1]:.1f} mm | {r.error[2]:.1f} degrees | {missed} |"
+        )
+    return "\n".join(lines)
+
+
 def report(options: Options) -> str:
     """The table that is asked for. Raises ConfigError, DataError."""
-    turns = options.turns
-    if turns and (len(turns) < 2 or list(turns) != sorted(set(turns))):
-        raise ConfigError(f"--turns {' '.join(f'{t:g}' for t in turns)}: two or more, rising")
+    turns, limits = options.turns, options.on_bench
+    for name, values in (("--turns", turns), ("--on-bench", limits)):
+        if values and (len(values) < 2 or list(values) != sorted(set(values))):
+            raise ConfigError(f"{name} {' '.join(f'{v:g}' for v in values)}: two or more, rising")
     folder = RunFolder(options.runs[0])
     spec, vision = encoder_of(folder, options.arm)
     found = groups(options, folder, spec)
     if turns:
         return turn_table([turn_row(vision, group, turns) for group in found], turns)
+    if limits:
+        known = (replace(group, chosen=group.known) for group in found)
+        return bench_table([r for group in known for r in bench_rows(vision, group, spec, limits)])
     return table([row(vision, group) for group in found])
 
 

@@ -45,6 +45,9 @@ class LearnerConfig:
         cameras: of the task's, those that the policy sees through; all, if none is named. A camera at
             the hand shows the goal from the tool, wherever on the bench both are: of one scene, or
             few, more can be learnt through it alone (docs/seeing.md).
+        still_cameras: those of them that stand still, where the task observes the tools' places: with
+            "goal" and "goal_points" they look for themselves, and say where the goals are on the
+            bench (docs/seeing.md).
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of
             them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
@@ -80,6 +83,7 @@ class LearnerConfig:
     encoder: str = "auto"
     encoder_weights: str = ""
     cameras: tuple[str, ...] = ()
+    still_cameras: tuple[str, ...] = ()
     camera_features: int = 0
     feature_variants: int = 0
     sight_noise: SightNoise = field(default_factory=SightNoise)
@@ -198,6 +202,7 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
         config.cameras,
         camera_features=features,
         renewed=renewed,
+        still=config.still_cameras if info.goal else (),
         **config.agent.policy_options,
     )
 

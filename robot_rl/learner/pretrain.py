@@ -11,7 +11,7 @@ import contextlib
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,10 +21,12 @@ from torch import Tensor
 from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.goal_loss import NEAR_M, misses, near_weights, nearest
+from robot_rl.learner.goal_shifts import BenchTraining
 from robot_rl.learner.shown import Shown
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.goal import GoalVision
+from robot_rl.networks.goal_places import PlacedGoalVision
 from robot_rl.networks.policy import Policy
 from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import EndedEpisode
@@ -66,6 +68,8 @@ class PretrainConfig:
         brightness: strength of the photometric augmentation, as a share of the full range.
         shift: each camera's pictures are moved by up to so many pixels, for a mount that is not
             always the same, or lest few scenes are learnt by heart; 0: the frame tells more then.
+        still_shift: pictures of cameras that stand still (`still_cameras`) are moved by up to so many
+            pixels, and the goals on the bench that they show with them (`learner/goal_shifts.py`).
         shift_beyond: only where the goal is at least so far away [m]. Near it a pixel is a millimetre,
             which is what the picture is to tell.
         held_out: so many scenes (a demonstration and the wandering after it) are not trained on;
@@ -88,6 +92,7 @@ class PretrainConfig:
     brightness: float = 0.1
     shift: int = 0
     shift_beyond: float = 0.0
+    still_shift: int = 8
     held_out: int = 1
     renew_at: tuple[int, ...] = ()
     renew_below: float = 0.9
@@ -189,6 +194,9 @@ def pretrain(
     goals, told = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.told))
     vision.scale_to(goals[train], told[train])
     weights = near_weights(goals, train)
+    bench = (
+        BenchTraining(vision, config.still_shift) if isinstance(vision, PlacedGoalVision) else None
+    )
     vision.set_dtype(convolution_dtype(device))
     vision.requires_grad_(True)
     steps = config.epochs * max(1, len(train) // config.batch_size)
@@ -208,10 +216,14 @@ def pretrain(
         # augment, predict, and compare; near goals count more
         images = augmented(frames, rows, config, generator, device)
         chosen = torch.from_numpy(rows)
-        seen = vision(images, told[chosen])[:, -goals.shape[1] :]
-        missed = misses(seen, goals[chosen], vision.goal_std)
+        _, seen = vision.sees(images, told[chosen])
+        loss = (misses(seen, goals[chosen], vision.goal_std) * weights[rows]).mean()
+        if bench is not None:
+            pictures, pixels = bench.pictures(frames, rows, generator)
+            images = in_other_light(pictures, config, generator, device)
+            loss = loss + bench.loss(images, pixels, goals[chosen], told[chosen])
         optimizer.zero_grad(set_to_none=True)
-        (missed * weights[rows]).mean().backward()
+        loss.backward()
         optimizer.step()
         # where time is shorter than the steps, the rate comes down with the time
         due = min(steps, max(step + 1, int(share * steps)))
@@ -362,6 +374,16 @@ def augmented(
         )
         for array in pictures.values():
             array[far] = random_shift(array[far], generator, config.shift)
+    return in_other_light(pictures, config, generator, device)
+
+
+def in_other_light(
+    pictures: Mapping[str, Array],
+    config: PretrainConfig,
+    generator: np.random.Generator,
+    device: torch.device,
+) -> dict[str, Tensor]:
+    """Pictures as floats in 0..255 on the device, each with a gain and a brightness of its own."""
     dtype = convolution_dtype(device)
     images = {n: torch.from_numpy(np.ascontiguousarray(a)).to(device) for n, a in pictures.items()}
     return {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}

@@ -34,10 +34,17 @@ def random_shift(
 
     `out` may be the images themselves.
     """
+    offsets = generator.integers(0, 2 * pad + 1, (len(images), 2))
+    return shift(images, pad - offsets, pad, out)
+
+
+def shift(images: Array, pixels: Array, pad: int, out: Array | None = None) -> Array:
+    """Each of the uint8 images `(B, H, W, C)` moved by its own `pixels (B, 2)`, down and right, at
+    most `pad` along either; its border is repeated. `out` may be the images themselves.
+    """
     padded, out = pad_edges(images, pad), np.empty_like(images) if out is None else out
     height, width = images.shape[1:3]
-    offsets = generator.integers(0, 2 * pad + 1, (len(images), 2))
-    for i, (y, x) in enumerate(offsets):
+    for i, (y, x) in enumerate(pad - pixels):
         out[i] = padded[i, y : y + height, x : x + width]
     return out
 

@@ -67,7 +67,7 @@ class GoalVision(Vision):
         self.balance = Normaliser(told) if told else None
         # of each other frame in which the goal is said: where the tools are in it, in what is told
         self._frames = {
-            name: entries for kind, name in FRAMES.items() if (entries := _entries(told, kind))
+            name: entries for kind, name in FRAMES.items() if (entries := entries_of(told, kind))
         }
         seen = self.size + (self.balance.size if self.balance is not None else 0)
         said = goal_size * (1 + 2 * len(self._frames))
@@ -89,7 +89,7 @@ class GoalVision(Vision):
         of their variance: that much is known without a picture.
         """
         fresh = bool((self.goal_std == 1.0).all())
-        _scale_to(self.goal_mean, self.goal_std, goals)
+        scale_from(self.goal_mean, self.goal_std, goals)
         last, others = self.head[-1], self.goal_std**-2
         assert isinstance(last, nn.Linear)
         weights = last.bias.split(len(self.goal_std))[2::2]
@@ -97,7 +97,7 @@ class GoalVision(Vision):
             arms = zip(told[:, entries].split(6, 1), goals.split(6, 1), strict=True)
             there = torch.cat([_said_there(tool, goal) for tool, goal in arms], 1)
             mean, std = self._scale_of(name)
-            _scale_to(mean, std, there)
+            scale_from(mean, std, there)
             if fresh:
                 weight.copy_(torch.log(std**-2 / others))
             others = others + std**-2
@@ -107,6 +107,10 @@ class GoalVision(Vision):
         return self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_std")
 
     def forward(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
+        return torch.cat(self.sees(images, told), -1)
+
+    def sees(self, images: Mapping[str, Tensor], told: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The features of all cameras `(B, F)`, and where the goals are by them `(B, 6 per arm)`."""
         features = super().forward(images)
         parts = [features] if self.balance is None else [features, self.balance(told)]
         said = self.head(torch.cat(parts, -1)).split(len(self.goal_mean), -1)
@@ -120,7 +124,7 @@ class GoalVision(Vision):
             seen = torch.cat([seen_from(*arm) for arm in zip(tools, poses, strict=True)], -1)
             says = torch.cat([_says(tool).expand_as(tool) for tool in tools], -1)
             goal = torch.lerp(goal, seen, torch.sigmoid(weight) * says)
-        return torch.cat([features, goal], -1)
+        return features, goal
 
 
 def _says(tool: Tensor) -> Tensor:
@@ -135,13 +139,14 @@ def _said_there(tool: Tensor, goal: Tensor) -> Tensor:
     return moved(tool, goal).where(_says(tool), torch.nan)
 
 
-def _scale_to(mean: Tensor, std: Tensor, samples: Tensor) -> None:
+def scale_from(mean: Tensor, std: Tensor, samples: Tensor) -> None:
+    """Take mean and standard deviation of the numbers of `samples (N, S)`, nan where one is unknown."""
     mean.copy_(samples.nanmean(0).nan_to_num(0.0))
     spread = (samples - mean).square().nanmean(0).sqrt().nan_to_num(1.0)
     std.copy_(spread.clamp(min=1e-4))
 
 
-def _entries(told: Sequence[tuple[str, int]], kind: str) -> list[int]:
+def entries_of(told: Sequence[tuple[str, int]], kind: str) -> list[int]:
     """Where in what is told the quantities of a kind stand, all arms' together."""
     names = [name.rsplit("/", 1)[-1] for name, size in told for _ in range(size)]
     return [i for i, name in enumerate(names) if name == kind]

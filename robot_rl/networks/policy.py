@@ -45,7 +45,13 @@ class Policy(nn.Module):
         if spec.encoder != "none":
             size, told = spec.image_size, spec.told_state
             self.vision = make_vision(
-                spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size, told
+                spec.encoder,
+                spec.cameras,
+                size,
+                spec.camera_features,
+                spec.goal_size,
+                told,
+                spec.still,
             )
         self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
         self.parts = ActionParts(spec.actions)

@@ -32,7 +32,8 @@ class PolicySpec:
     `state` are the names and sizes of the state entries, in the order in which they are
     concatenated. `encoder` is one of `networks/vision.py`. `renewed`: it is pretrained again during
     the run, and so travels with the weights. `hand` is one of HANDS. `log_std_max`: of the
-    Gaussian before the tanh.
+    Gaussian before the tanh. `still`: those of the cameras that look for themselves, as they stand
+    still (`networks/goal_places.py`).
     """
 
     state: tuple[tuple[str, int], ...]
@@ -45,6 +46,7 @@ class PolicySpec:
     renewed: bool = False
     hand: str = "joint"
     log_std_max: float = LOG_STD_MAX
+    still: tuple[str, ...] = ()
 
     @property
     def info(self) -> EncoderInfo:
@@ -133,7 +135,7 @@ class PolicySpec:
         """
         if self.encoder == "none":
             return 0
-        return self.camera_features * len(self.cameras) + self.goal_size
+        return self.camera_features * len(self.cameras + self.still) + self.goal_size
 
     @staticmethod
     def from_space(
@@ -165,7 +167,29 @@ class PolicySpec:
             )
         height, width = sizes.pop() if sizes else (0, 0)
         seen = tuple(images) if encoder != "none" else ()
-        return PolicySpec(state, seen, (height, width), space.actions, encoder=encoder, **options)
+        spec = PolicySpec(state, seen, (height, width), space.actions, encoder=encoder, **options)
+        spec.require_still()
+        return spec
+
+    def require_still(self) -> None:
+        """Raise ConfigError for cameras that cannot look for themselves."""
+        if not self.still:
+            return
+        if strange := set(self.still) - set(self.cameras):
+            raise ConfigError(
+                f"still_cameras names {', '.join(sorted(strange))}, and the policy sees through"
+                f" {', '.join(self.cameras) or 'none'}"
+            )
+        if set(self.still) == set(self.cameras):
+            raise ConfigError(
+                "still_cameras names all cameras; at least one other, at a hand, is needed to see the"
+                " goal from near by: name none, and all look together"
+            )
+        if not self.goal_size or not self.place_keys:
+            raise ConfigError(
+                "still_cameras say where goals are on the bench: that needs encoder goal or goal_points,"
+                f" not {self.encoder}, and a task with observe_place=True"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -180,6 +204,6 @@ class PolicySpec:
         if "actions" not in data:
             del fields["action_size"]
         fields["state"] = tuple((name, size) for name, size in fields["state"])
-        for name in ("cameras", "image_size", "hidden"):
-            fields[name] = tuple(fields[name])
+        for name in ("cameras", "image_size", "hidden", "still"):
+            fields[name] = tuple(fields.get(name, ()))
         return PolicySpec(**fields)

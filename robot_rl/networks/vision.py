@@ -19,6 +19,7 @@ from robot_rl.config.kinds import find, names_of
 from robot_rl.machine.validation import nearest
 from robot_rl.networks.encoders import KeyPoints, Network, SmallCNN, Vision
 from robot_rl.networks.goal import GoalVision
+from robot_rl.networks.goal_places import PlacedGoalVision
 from robot_rl.networks.resnet10 import ResNet10, load_weights
 from robot_rl.networks.trunks import MODULE, TrunkVision, is_frozen, module_class, own_class
 from robot_rl.types import Array, ConfigError, DataError
@@ -115,9 +116,12 @@ def make_vision(
     features: int,
     goal_size: int,
     told: Sequence[tuple[str, int]] = (),
+    still: tuple[str, ...] = (),
 ) -> Vision | TrunkVision:
     """The network of an encoder (not "none") for these cameras, with random weights."""
     info = encoder_info(encoder)
+    if goal_size and still:
+        return PlacedGoalVision(cameras, still, image_size, features, goal_size, told, info.network)
     if goal_size:
         return GoalVision(cameras, image_size, features, goal_size, told, info.network)
     if info.trunk is None:

@@ -6,10 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.goal_error import Group, Options, Row, entrance, row, table, turn_row, turn_table
+from benchmarks.goal_error import (
+    Group,
+    Options,
+    Row,
+    bench_rows,
+    bench_table,
+    entrance,
+    row,
+    table,
+    turn_row,
+    turn_table,
+)
+from robot_rl import geometry
 from robot_rl.learner.pretrain import GoalFrames
 from robot_rl.networks.goal import GoalVision
-from robot_rl.types import DataError
+from robot_rl.networks.policy_spec import PolicySpec
+from robot_rl.types import ConfigError, DataError, SpaceSpec
 
 
 class Sees(GoalVision):
@@ -105,3 +118,40 @@ def test_a_turn_that_is_not_seen_is_off_by_all_of_it_and_only_where_frames_show_
         "|---|---|---|---|---|",
         "| some | 8 | 2.5 (50%) | nan (0%) | 21.0 (38%) |",
     ]
+
+
+def test_who_says_the_same_x_in_every_scene_is_found_out_on_the_bench() -> None:
+    """From tools anywhere, at any yaw; and apart for an empty hand and one that holds something."""
+    names = {"state/tcp_pose": 6, "state/place": 6, "state/gripper": 3}
+    observed = {name: ((size,), "float32") for name, size in names.items()}
+    eye = {"image/eye": ((32, 32, 3), "uint8")}
+    spec = PolicySpec.from_space(SpaceSpec.unnamed({**observed, **eye}, 2), "goal")
+    rng = np.random.default_rng(0)
+    count = 400
+    lies = rng.uniform(-0.012, 0.012, (count, 2))
+    holds = np.arange(count) % 2 > 0
+    said = lies + 0.001 * rng.standard_normal((count, 2))
+    said[:, 0] = np.where(holds, said[:, 0], 0.0)
+    tools = rng.uniform(-1.0, 1.0, (count, 6)) * [0.007, 0.007, 0.0, 0.0, 0.0, 3.0]
+    goals, seen = np.zeros((count, 6), np.float32), np.zeros((count, 2))
+    for i, tool in enumerate(map(geometry.pose_from_vector, tools)):
+        for where, out in ((lies, goals), (said, seen)):
+            pose = geometry.pose_from_vector([*where[i], 0.0, 0.0, 0.0, tools[i, 5]])
+            out[i, :2] = geometry.pose_delta(tool, pose)[:2]
+    frames = frames_of(seen, goals, np.arange(count))
+    hand = np.stack([np.zeros(count), np.zeros(count), holds], 1)
+    told = np.concatenate([tools, hand], 1).astype(np.float32)
+    frames = GoalFrames(frames.images, told, goals, frames.scenes, frames.authors)
+    group = Group("some", frames, np.ones(count, bool))
+    empty, full = bench_rows(VISION, group, spec, (0.0, 1.0))
+    assert (empty.frames, full.frames) == (200, 200)
+    assert empty.error[0] == pytest.approx(6.9, abs=0.5) and empty.missed[0] > 0.99
+    assert full.error[0] == pytest.approx(1.0, abs=0.2) and abs(full.missed[0]) < 0.02
+    assert empty.error[1] == pytest.approx(1.0, abs=0.2) and abs(empty.missed[1]) < 0.02
+    text = bench_table([empty, full])
+    assert "some, empty | 0 to 1000 | 200 |" in text and "100%" in text
+    nowhere = PolicySpec.from_space(
+        SpaceSpec.unnamed({"state/tcp_pose": observed["state/tcp_pose"], **eye}, 2), "goal"
+    )
+    with pytest.raises(ConfigError, match="observe_place"):
+        bench_rows(VISION, group, nowhere, (0.0, 1.0))
