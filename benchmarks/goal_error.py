@@ -25,6 +25,7 @@ from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.intake import counted_of
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.goal import GoalVision, entries_of
+from robot_rl.networks.goal_places import HAND
 from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.networks.poses import moved
 from robot_rl.networks.vision import encode
@@ -185,7 +186,7 @@ def bench_rows(
         raise ConfigError(
             "--on-bench: the task does not observe where its tools are (observe_place)"
         )
-    hands = entries_of(spec.told_state, "gripper")[3 * group.arm : 3 * group.arm + 3]
+    hands = entries_of(spec.told_state, HAND)[3 * group.arm : 3 * group.arm + 3]
     told = group.frames.told[group.chosen]
     seen, true = group.look(vision)
     tools = torch.from_numpy(told[:, entries]).double()

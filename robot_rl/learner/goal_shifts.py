@@ -37,7 +37,6 @@ LEAST = 5e-4
 MOST_M = 0.1
 """[m]: larger errors of a frame count as this."""
 
-
 LEAST_STD = (4e-3, 4e-2)
 """[m, rad]: what the goals spread by less is how a tool shakes, and counts no more than this."""
 
@@ -62,13 +61,10 @@ class BenchTraining:
         self, frames: GoalFrames, rows: Array, generator: np.random.Generator
     ) -> tuple[dict[str, Array], Array]:
         """The pictures of some frames, moved, and by how many pixels down and right `(B, 2 * cameras)`."""
-        cameras = self._bench.cameras
-        most = self._most
+        cameras, most = self._bench.cameras, self._most
         pixels = generator.integers(-most, most + 1, (len(rows), len(cameras), 2))
         pictures = {
             name: shift(frames.images[name][rows], pixels[:, i], most)
-            if most
-            else frames.images[name][rows]
             for i, name in enumerate(cameras)
         }
         return pictures, pixels.reshape(len(rows), -1)
@@ -133,9 +129,6 @@ class GoalShifts:
         square, product = self._square[arm], self._product[arm]
         square.mul_(MEMORY).add_(asked.T @ asked, alpha=(1.0 - MEMORY) / frames)
         product.mul_(MEMORY).add_(asked.T @ error, alpha=(1.0 - MEMORY) / frames)
-        ridge = (
-            LEAST
-            * float(asked.square().sum() / len(asked) + 1e-6)
-            * torch.eye(len(square), device=square.device)
-        )
+        least = LEAST * (asked.square().sum() / len(asked) + 1e-6)
+        ridge = least * torch.eye(len(square), device=square.device)
         return torch.linalg.solve(square + ridge, product)

@@ -19,11 +19,12 @@ def pad_edges(images: Array, pad: int = PAD) -> Array:
     """`(B, H + 2 pad, W + 2 pad, C)`: the images with their border pixels repeated outwards."""
     batch, height, width, channels = images.shape
     out = np.empty((batch, height + 2 * pad, width + 2 * pad, channels), images.dtype)
-    out[:, pad:-pad, pad:-pad] = images
-    out[:, pad:-pad, :pad] = images[:, :, :1]
-    out[:, pad:-pad, -pad:] = images[:, :, -1:]
+    bottom, right = pad + height, pad + width
+    out[:, pad:bottom, pad:right] = images
+    out[:, pad:bottom, :pad] = images[:, :, :1]
+    out[:, pad:bottom, right:] = images[:, :, -1:]
     out[:, :pad] = out[:, pad : pad + 1]
-    out[:, -pad:] = out[:, -pad - 1 : -pad]
+    out[:, bottom:] = out[:, bottom - 1 : bottom]
     return out
 
 

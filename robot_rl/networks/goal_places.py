@@ -18,7 +18,7 @@ from robot_rl.networks.poses import moved, seen_from
 from robot_rl.types import PLACE
 
 HAND = "gripper"
-NEAR_M, NEAR_PER_M = 1.5e-3, 0.15
+ALL_M, ALL_PER_M = 1.5e-3, 0.15
 """[m] and [1]: the error of what all cameras say together, at the goal and what comes with distance."""
 
 STILL_M = 6e-3
@@ -65,7 +65,7 @@ def together(near: Tensor, still: Tensor) -> Tensor:
     """Where the goals are `(B, 6 per arm)` by what all cameras say, and those that stand still."""
     goals, there = near.unflatten(-1, (-1, 6)), still.unflatten(-1, (-1, 6))
     away = torch.linalg.vector_norm(there[..., :3], dim=-1, keepdim=True)
-    off = (NEAR_M + NEAR_PER_M * away) / STILL_M
+    off = (ALL_M + ALL_PER_M * away) / STILL_M
     return torch.lerp(goals, there, off.square() / (1.0 + off.square())).flatten(-2)
 
 

@@ -200,10 +200,10 @@ class PolicySpec:
         """The spec that `to_json` (and a JSON file in between) described; the actions of one of
         before they had names are `ActionSpec.unnamed`.
         """
-        fields = dict(data) | {"actions": ActionSpec.from_json(data)}
+        fields = {"still": (), **data, "actions": ActionSpec.from_json(data)}
         if "actions" not in data:
             del fields["action_size"]
         fields["state"] = tuple((name, size) for name, size in fields["state"])
         for name in ("cameras", "image_size", "hidden", "still"):
-            fields[name] = tuple(fields.get(name, ()))
+            fields[name] = tuple(fields[name])
         return PolicySpec(**fields)
