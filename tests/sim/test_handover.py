@@ -84,9 +84,10 @@ def moments() -> dict[str, Moment]:
     player.operator.begin_episode()
     while word == OperatorCommand.NONE:
         states, word = player.follow(states)
-        for name in {phase.name for phase in player.operator._phases.at(player.latest)}:
-            if player.operator._index >= number_of(player, name):
-                found.setdefault(name, player.moment())
+        phases = player.operator._phases.at(player.latest)
+        last = {phase.name: i for i, phase in enumerate(phases)}
+        reached = (name for name, i in last.items() if player.operator._index >= i)
+        found = dict.fromkeys(reached, player.moment()) | found
     return found
 
 
