@@ -2,7 +2,6 @@
 played.
 """
 
-import csv
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
@@ -13,7 +12,8 @@ import numpy as np
 
 from robot_rl.actor.episodes import Act, EpisodeRunner
 from robot_rl.actor.starts import Start, drawn_starts
-from robot_rl.actor.truth import Judged, TruthBeside
+from robot_rl.actor.truth import Judged, TruthBeside, TruthTable
+from robot_rl.config.evaluation_files import add_rows
 from robot_rl.dataset.pictures import evaluation_film, write_video
 from robot_rl.dataset.rates import Accuracy, corrected_rate, longest_streak
 from robot_rl.dataset.statistics import lower_bound, wilson_interval
@@ -23,7 +23,7 @@ from robot_rl.operator.annotations import truncated
 from robot_rl.operator.intervention import open_intervention
 from robot_rl.operator.pause import PauseGate
 from robot_rl.stream.log import StepLog
-from robot_rl.types import ArmState, Array, DataError, Mark, Step
+from robot_rl.types import ArmState, Array, Mark, Step
 
 logger = logging.getLogger(__name__)
 FILMS = 4
@@ -136,6 +136,7 @@ def evaluate(
     first: int = 0,
     videos: Path | None = None,
     log: StepLog | None = None,
+    truth: Path | None = None,
     begin: Callable[[int], None] = lambda seed: None,
     progress: Callable[[EvaluationEpisode], None] = lambda row: None,
     desk: ConsoleLink | None = None,
@@ -152,13 +153,13 @@ def evaluate(
     The operator is locked out: all they have is the word on an episode, where the task's reward
     needs it, and STOP, which ends the evaluation with the episodes before; so does a stop that is
     asked for at the `gate`. The first `FILMS` episodes and as many failures are written to the
-    folder `videos`, if the environment renders; every step of all of them goes to the `log`. Each
-    episode waits until the gate lets it begin, after a fault or a missed reset until somebody has
-    looked at the arm; who looks at the `desk` sees it. Raises ConfigError if the word is needed and
-    there is no device; without a gate ArmFaultError if a real arm has a fault, and
-    ResetMissedError.
+    folder `videos`, if the environment renders; every step of all of them goes to the `log`, and, in
+    simulation, how the world stood behind it to the file `truth`. Each episode waits until the gate
+    lets it begin, after a fault or a missed reset until somebody has looked at the arm; who looks at
+    the `desk` sees it. Raises ConfigError if the word is needed and there is no device; without a
+    gate ArmFaultError if a real arm has a fault, and ResetMissedError.
     """
-    player = Player(env, seed=seed, desk=desk, gate=gate, log=log, first=first)
+    player = Player(env, seed=seed, desk=desk, gate=gate, log=log, truth=truth, first=first)
     rows, backward = list[EvaluationEpisode](), list[EvaluationEpisode]()
     begun, judged = list[Start](), list[Judged]()
     for number, start in enumerate((starts or drawn_starts(seed, episodes))[:episodes]):
@@ -205,9 +206,11 @@ class Player:
         desk: ConsoleLink | None = None,
         gate: PauseGate | None = None,
         log: StepLog | None = None,
+        truth: Path | None = None,
         first: int = 0,
     ):
         self._env, self._gate, self._log = env, gate, log
+        self._truth = TruthTable(env.world, truth) if env.world and truth else None
         self._operator = open_intervention(env, corrects=False, seed=seed, desk=desk, gate=gate)
         if gate is not None:
             gate.ends_at_stop = True
@@ -309,6 +312,8 @@ class Player:
             self.played, act, self._operator, seed=start.seed, stop=self._interrupted
         ):
             self._keep(step)
+            if self._truth is not None:
+                self._truth.take_down(step)
             self._peak_force_n = max(self._peak_force_n, *map(force_n, self._env.arm_states))
             if films:
                 self._frames.append(self._env.render())
@@ -350,6 +355,8 @@ class Player:
         more.
         """
         summary = self._runner.summary
+        if self._truth is not None:
+            self._truth.write()
         if summary.broken_off:
             self._keep(truncated(self.played, summary.reason))
         self.played += 1
@@ -366,14 +373,4 @@ def force_n(arm: ArmState) -> float:
 
 def add_to_table(row: Any, path: Path) -> None:
     """One more row of a CSV, a dataclass, below its headings. DataError if the disk refuses."""
-    try:
-        with path.open("a", newline="") as file:
-            writer = csv.writer(file)
-            if file.tell() == 0:
-                writer.writerow([field.name for field in fields(row)])
-            writer.writerow(astuple(row))
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be written: {error.strerror}. Make room, or move away what has this"
-            " name, then evaluate again"
-        ) from error
+    add_rows(path, [field.name for field in fields(row)], [astuple(row)])

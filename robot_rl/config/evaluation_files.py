@@ -1,6 +1,7 @@
 """What the evaluations of a run leave in its folder, and where."""
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class EvaluationFiles:
         self.table = folder / "episodes.csv"
         self.starts = folder / "starts.json"
         self.log = folder / "episodes.log"
+        self.truth = folder / "truth.csv"
         self.videos = folder / "videos"
 
     @staticmethod
@@ -80,3 +82,18 @@ class EvaluationFiles:
             except OSError as error:
                 raise DataError(f"{folder} cannot be made: {error.strerror}. Make room, or make it writable, then "
                                 "evaluate again") from error  # fmt: skip
+
+
+def add_rows(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """More rows of a CSV, below its headings. DataError if the disk refuses."""
+    try:
+        with path.open("a", newline="") as file:
+            writer = csv.writer(file)
+            if file.tell() == 0:
+                writer.writerow(names)
+            writer.writerows(rows)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written: {error.strerror}. Make room, or move away what has this"
+            " name, then evaluate again"
+        ) from error

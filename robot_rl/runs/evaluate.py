@@ -162,7 +162,7 @@ def _evaluate(
                 first=max((each.played for each in evaluations.values()), default=0),
                 progress=_progress(bench.desk, display, files.table, len(starts)),
                 videos=files.videos if bench.env.render_mode else None,
-                log=log, desk=bench.desk, gate=bench.gate,
+                log=log, truth=files.truth, desk=bench.desk, gate=bench.gate,
             )  # fmt: skip
     return evaluations, files
 

@@ -1,5 +1,6 @@
 """The truth judges an evaluation, and the task's own judge is counted: fires and misses."""
 
+import csv
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,8 @@ from robot_rl.env.robot import RobotEnv
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.runs.evaluation_summary import evaluation_summary, told
-from robot_rl.types import ConfigError, DataError, OperatorCommand, RewardResult, Use
+from robot_rl.stream.log import StepLog
+from robot_rl.types import ConfigError, DataError, OperatorCommand, RewardResult, Step, Use
 
 HARDWARE = config.load_hardware("sim_panda")
 NEVER = 10**6
@@ -195,6 +197,32 @@ def test_a_spoilt_judge_is_found_out_and_a_list_of_starts_repeats_scenes_and_pos
     evaluate(env, stand_still, episodes=1, seed=0, starts=[Start(4, (moved,))])
     np.testing.assert_allclose(env.starts[0], moved)
     np.testing.assert_allclose(env.arm_states[0].pose_base_tcp[:3], moved[:3], atol=2e-3)
+
+
+def test_what_the_simulator_knew_behind_each_step_is_taken_down_beside_the_log(env, tmp_path):
+    seen: list[list[float]] = []
+
+    def watch(observation):
+        seen.append([*env.world.latest.objects.ravel()])
+        return np.zeros(6, np.float32)
+
+    env.reward = From(NEVER)
+    file, spaces = tmp_path / "truth.csv", env.space_spec
+    with StepLog(tmp_path / "steps.log", spaces) as log:
+        evaluate(env, watch, episodes=2, seed=3, log=log, truth=file)
+        steps = [step for step in log.read() if isinstance(step, Step)]
+    with file.open() as lines:
+        rows = list(csv.DictReader(lines))
+    taken = [(int(row["episode"]), int(row["index"])) for row in rows]
+    assert taken == [(step.episode, step.index) for step in steps] and len(rows) == 2 * 6
+    assert {row["success"] for row in rows} == {"0"}
+    # a policy sees each step but the last of an episode
+    acted = [row for row in rows if int(row["index"]) < 5]
+    poses = [[float(row[name]) for name in row if name.startswith("object")] for row in acted]
+    np.testing.assert_allclose(poses, seen, rtol=1e-4, atol=1e-4)
+    assert rows[0]["object0_x"] != rows[-1]["object0_x"]
+    with pytest.raises(DataError, match="cannot be written"):
+        evaluate(env, watch, episodes=1, seed=3, truth=tmp_path / "nowhere" / "truth.csv")
 
 
 def test_where_the_truth_is_the_judge_or_a_person_or_nothing_stands_there_nobody_looks_on():
