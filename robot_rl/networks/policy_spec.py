@@ -180,11 +180,6 @@ class PolicySpec:
                 f"still_cameras names {', '.join(sorted(strange))}, and the policy sees through"
                 f" {', '.join(self.cameras) or 'none'}"
             )
-        if set(self.still) == set(self.cameras):
-            raise ConfigError(
-                "still_cameras names all cameras; at least one other, at a hand, is needed to see the"
-                " goal from near by: name none, and all look together"
-            )
         if not self.goal_size or not self.place_keys:
             raise ConfigError(
                 "still_cameras say where goals are on the bench: that needs encoder goal or goal_points,"
