@@ -133,7 +133,7 @@ class Teleop(SeeingOperator):
 
     def _play(self, phases: Sequence[Phase], arms: Sequence[ArmState]) -> Phase:
         """The phase of this step: the next one when one is over, the one that fits where one has
-        become impossible, the first one again where the arms do not get on.
+        become impossible or the arms do not get on, the first one again where that is the same.
         """
         tools = [arm.pose_base_tcp for arm in arms]
         if self._index < 0 or not phases[self._index].ready:
@@ -151,8 +151,9 @@ class Teleop(SeeingOperator):
                 self._hand_back()
             self._index, self._held = after_done(phases, self._index + 1), 0
         elif self._own.is_worried(way, False, phase.steps):
-            self._index, self._held = after_done(phases, 0), 0
-            self._own = Watch(self._habits)
+            fits = fitting(phases, tools, self._free)
+            self._index = after_done(phases, 0) if fits == self._index else fits
+            self._held, self._own = 0, Watch(self._habits)
         return phases[self._index]
 
     def _move(self, arm: ArmState, phase: Phase | None) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from robot_rl.geometry import pose_delta, pose_inverse, pose_move, pose_multiply
+from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import is_held, opening, tcp_pose, touching
 from robot_rl.sim.panda import FINGERS, prefix_of
 from robot_rl.sim.phases import fitting, next_places
@@ -299,6 +300,21 @@ def test_from_beside_the_right_hand_comes_around_the_end_of_the_bar(player, asid
         )
         assert turned < 0.1
     assert opening(player.data, RIGHT) < 0.05
+
+
+@pytest.mark.parametrize("turned", [-0.17, 0.17])
+def test_where_the_bars_end_is_in_the_way_of_a_finger_the_left_hand_takes_it_back(player, turned):
+    """Brought before the right hand was at its place: that pressed on the end, for 224 steps, in what
+    fitted when it began."""
+    states, bar = follow_to(player, "bring"), player.data.joint("bar")
+    bar.qpos[:3] += 0.014 * axis(player.data)
+    ahead = upright(0.41, 0.08 * turned, HEIGHT_M, turned)
+    away = seen_by_right(player, MEETING_RIGHT + [0.035, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    back = ahead - [0.04, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    for pose in (back, ahead):
+        states = player.go([pose, away], 25)
+    player.operator._index = number_of(player, "wait")
+    assert lay_down(player, states, 120) == OperatorCommand.SUCCESS
 
 
 @pytest.mark.parametrize("turned", [-0.3, 0.3])
