@@ -1,15 +1,18 @@
 """How far off a run's encoder sees the goal where it counts: in its demonstrations, in its newest
-own successes, and in the demonstrations of other runs (another light, a camera put back askew).
+own successes, where its policy went in its newest evaluation (in simulation, which knows the goal
+there, in failures too), and in the demonstrations of other runs (another light, a camera put back
+askew).
 What it tells: docs/sight.md; of turns: docs/long_tasks.md; where things lie on the bench: docs/tasks.md,
 `handover`.
 
 .venv/bin/python benchmarks/goal_error.py RUN [OTHER_RUN ...]
 """
 
+import csv
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +22,8 @@ import torch
 import tyro
 
 from robot_rl import config
+from robot_rl.actor.evaluation_record import goal_names
+from robot_rl.config.evaluation_files import EvaluationFiles
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.goal_frames import GoalFrames, goal_frames
@@ -31,7 +36,7 @@ from robot_rl.networks.poses import moved
 from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import newest_episodes
 from robot_rl.stream.log import StepLog
-from robot_rl.types import PLACE, Array, ConfigError, DataError, Provenance
+from robot_rl.types import PLACE, Array, ConfigError, DataError, Provenance, SpaceSpec, Step
 
 Pair = tuple[float, float]
 ONE_PLACE_M = 0.005
@@ -96,8 +101,8 @@ class TurnRow:
 
 @dataclass(frozen=True)
 class BenchRow:
-    """Errors on the bench in one stretch of distances `(low, high)` [m]: one standard deviation along x,
-    y [mm] and of the yaw [degrees], and how much of where the goals lie along x and y is `missed`: 0 of
+    """Errors on the bench in one stretch of distances `(low, high)` [m]: their medians along x, y [mm]
+    and of the yaw [degrees], and how much of where the goals lie along x and y is `missed`: 0 of
     who sees it, 1 of who says the same in every scene, nan where all lie at one place.
     """
 
@@ -116,12 +121,6 @@ class Group:
     frames: GoalFrames
     chosen: Array
     arm: int = 0
-
-    @property
-    def known(self) -> Array:
-        """All frames in which somebody knows the goal of the arm `(N,)`."""
-        known: Array = ~np.isnan(of_arm(self.frames.goals, self.arm)[:, 0])
-        return known
 
     def look(self, vision: GoalVision) -> tuple[Array, Array]:
         """The goals `(M, 6)` of those chosen, as `vision` sees them and as they are. Raises
@@ -191,6 +190,8 @@ def bench_rows(
     seen, true = group.look(vision)
     tools = torch.from_numpy(told[:, entries]).double()
     there, lies = (moved(tools, torch.from_numpy(g).double()).numpy() for g in (seen, true))
+    off = np.abs(there - lies)[:, [0, 1, 5]] * [1e3, 1e3, math.degrees(1.0)]
+    off[:, 2] = np.minimum(off[:, 2], 360.0 - off[:, 2])
     away = np.linalg.norm(true[:, :3], axis=1)
     holds = told[:, hands[2]] > 0.5 if hands else np.zeros(len(told), bool)
     rows = []
@@ -199,7 +200,7 @@ def bench_rows(
             part = alike & (low <= away) & (away < high)
             if not part.any():
                 continue
-            x, y, yaw = (there - lies)[part][:, [0, 1, 5]].std(0) * [1e3, 1e3, math.degrees(1.0)]
+            x, y, yaw = np.median(off[part], axis=0)
             missed = (
                 _missed(lies[part, 0], there[part, 0]),
                 _missed(lies[part, 1], there[part, 1]),
@@ -234,9 +235,13 @@ def entrance(goals: Array, options: Options) -> Array:
     return (away > options.near[0]) & (away < options.near[1]) & (aside < options.aside)
 
 
-def at_entrance(frames: GoalFrames, options: Options) -> Array:
-    """Which of the frames count `(N,)`, by the goal of the arm that is asked for."""
-    return entrance(of_arm(frames.goals, options.arm), options)
+def counted(frames: GoalFrames, options: Options) -> Array:
+    """Which of the frames count `(N,)`: on the bench all in which somebody knows the goal of the arm
+    that is asked for, else those at the entrance.
+    """
+    goals = of_arm(frames.goals, options.arm)
+    known: Array = ~np.isnan(goals[:, 0])
+    return known if options.on_bench else known & entrance(goals, options)
 
 
 def encoder_of(folder: RunFolder, arm: int) -> tuple[PolicySpec, GoalVision]:
@@ -252,11 +257,38 @@ def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:
     return goal_frames(counted_of(folder.demos_log, folder.spaces()), spec)
 
 
+def evaluated(files: EvaluationFiles, space: SpaceSpec, spec: PolicySpec) -> GoalFrames:
+    """The frames of an evaluation, and where the simulator knew the goals to be: behind a step is
+    what the next one saw. Raises DataError if none has both.
+    """
+    with files.truth.open(newline="") as file:
+        known = {(int(row["episode"]), int(row["index"])): row for row in csv.DictReader(file)}
+    columns = [name for arm in range(len(spec.pose_keys)) for name in goal_names(arm)]
+    with StepLog(files.log, space, read_only=True) as log:
+        behind = (
+            (step, known.get((step.episode, step.index - 1)))
+            for step in log.read()
+            if isinstance(step, Step)
+        )
+        pairs = [(step, row) for step, row in behind if row and columns[-1] in row]
+    if not pairs:
+        raise DataError(f"{files.folder}: no goal stands beside its steps; evaluate the run anew")
+    steps, rows = zip(*pairs, strict=True)
+    seen = [step.observation for step in steps]
+    return GoalFrames(
+        {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras},
+        np.array([spec.told(each) for each in seen]),
+        np.array([[float(row[name]) for name in columns] for row in rows], np.float32),
+        np.array([step.episode for step in steps]),
+        np.array([step.provenance for step in steps]),
+    )
+
+
 def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Group]:
     """All that is looked at, one kind after the other."""
     held_out = config.from_json(LearnerConfig, folder.section("learner")).pretrain.held_out
     arm, frames = options.arm, demonstrations(folder, spec)
-    counts, held = at_entrance(frames, options), frames.scenes > frames.scenes.max() - held_out
+    counts, held = counted(frames, options), frames.scenes > frames.scenes.max() - held_out
     yield Group("demonstrations", frames, counts & ~held, arm)
     if (counts & held).any():
         yield Group("demonstrations held out", frames, counts & held, arm)
@@ -264,15 +296,19 @@ def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Gr
         own = newest_episodes(log.entries, options.newest)
     if own:
         frames = goal_frames([], spec, own)
-        counts, human = at_entrance(frames, options), frames.authors == Provenance.HUMAN
+        counts, human = counted(frames, options), frames.authors == Provenance.HUMAN
         yield Group("own successes", frames, counts, arm)
         for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
             if part.any():
                 yield Group(f"- of them with {name} acting", frames, part, arm)
+    if evaluations := [each for each in EvaluationFiles.all_of(folder.path) if each.truth.exists()]:
+        frames = evaluated(evaluations[-1], folder.spaces(), spec)
+        name = f"evaluation {evaluations[-1].folder.name}"
+        yield Group(name, frames, counted(frames, options), arm)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
         name = f"demonstrations of {other.path.name}"
-        yield Group(name, frames, at_entrance(frames, options), arm)
+        yield Group(name, frames, counted(frames, options), arm)
 
 
 def table(found: Sequence[Row]) -> str:
@@ -335,8 +371,7 @@ def report(options: Options) -> str:
     if turns:
         return turn_table([turn_row(vision, group, turns) for group in found], turns)
     if limits:
-        known = (replace(group, chosen=group.known) for group in found)
-        return bench_table([r for group in known for r in bench_rows(vision, group, spec, limits)])
+        return bench_table([r for group in found for r in bench_rows(vision, group, spec, limits)])
     return table([row(vision, group) for group in found])
 
 

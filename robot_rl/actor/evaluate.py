@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from robot_rl.actor.episodes import Act, EpisodeRunner
+from robot_rl.actor.evaluation_record import EvaluationRecord
 from robot_rl.actor.starts import Start, drawn_starts
-from robot_rl.actor.truth import Judged, TruthBeside, TruthTable
+from robot_rl.actor.truth import Judged, TruthBeside
 from robot_rl.config.evaluation_files import add_rows
 from robot_rl.dataset.pictures import evaluation_film, write_video
 from robot_rl.dataset.rates import Accuracy, corrected_rate, longest_streak
@@ -22,8 +23,7 @@ from robot_rl.links.console_link import ConsoleLink
 from robot_rl.operator.annotations import truncated
 from robot_rl.operator.intervention import open_intervention
 from robot_rl.operator.pause import PauseGate
-from robot_rl.stream.log import StepLog
-from robot_rl.types import ArmState, Array, Mark, Step
+from robot_rl.types import ArmState, Array
 
 logger = logging.getLogger(__name__)
 FILMS = 4
@@ -135,8 +135,7 @@ def evaluate(
     sampled: bool = False,
     first: int = 0,
     videos: Path | None = None,
-    log: StepLog | None = None,
-    truth: Path | None = None,
+    record: EvaluationRecord | None = None,
     begin: Callable[[int], None] = lambda seed: None,
     progress: Callable[[EvaluationEpisode], None] = lambda row: None,
     desk: ConsoleLink | None = None,
@@ -153,13 +152,12 @@ def evaluate(
     The operator is locked out: all they have is the word on an episode, where the task's reward
     needs it, and STOP, which ends the evaluation with the episodes before; so does a stop that is
     asked for at the `gate`. The first `FILMS` episodes and as many failures are written to the
-    folder `videos`, if the environment renders; every step of all of them goes to the `log`, and, in
-    simulation, how the world stood behind it to the file `truth`. Each episode waits until the gate
-    lets it begin, after a fault or a missed reset until somebody has looked at the arm; who looks at
-    the `desk` sees it. Raises ConfigError if the word is needed and there is no device; without a
-    gate ArmFaultError if a real arm has a fault, and ResetMissedError.
+    folder `videos`, if the environment renders; every step of all of them goes into the `record`. Each
+    episode waits until the gate lets it begin, after a fault or a missed reset until somebody has
+    looked at the arm; who looks at the `desk` sees it. Raises ConfigError if the word is needed and
+    there is no device; without a gate ArmFaultError if a real arm has a fault, and ResetMissedError.
     """
-    player = Player(env, seed=seed, desk=desk, gate=gate, log=log, truth=truth, first=first)
+    player = Player(env, seed=seed, desk=desk, gate=gate, record=record, first=first)
     rows, backward = list[EvaluationEpisode](), list[EvaluationEpisode]()
     begun, judged = list[Start](), list[Judged]()
     for number, start in enumerate((starts or drawn_starts(seed, episodes))[:episodes]):
@@ -205,12 +203,10 @@ class Player:
         seed: int,
         desk: ConsoleLink | None = None,
         gate: PauseGate | None = None,
-        log: StepLog | None = None,
-        truth: Path | None = None,
+        record: EvaluationRecord | None = None,
         first: int = 0,
     ):
-        self._env, self._gate, self._log = env, gate, log
-        self._truth = TruthTable(env.world, truth) if env.world and truth else None
+        self._env, self._gate, self._record = env, gate, record
         self._operator = open_intervention(env, corrects=False, seed=seed, desk=desk, gate=gate)
         if gate is not None:
             gate.ends_at_stop = True
@@ -311,9 +307,8 @@ class Player:
         for step in self._runner.play(
             self.played, act, self._operator, seed=start.seed, stop=self._interrupted
         ):
-            self._keep(step)
-            if self._truth is not None:
-                self._truth.take_down(step)
+            if self._record is not None:
+                self._record.take_down(step, self._env.arm_states)
             self._peak_force_n = max(self._peak_force_n, *map(force_n, self._env.arm_states))
             if films:
                 self._frames.append(self._env.render())
@@ -342,23 +337,14 @@ class Player:
             fired_at=None if self.judged is None else self.judged.fired_at,
         )
 
-    def _keep(self, said: Step | Mark) -> None:
-        if self._log is None:
-            return
-        if isinstance(said, Step):
-            self._log.append_step(said)
-        else:
-            self._log.append_mark(said)
-
     def _end(self) -> None:
         """The episode is over; the next one, of another number in the log, may be the same once
         more.
         """
         summary = self._runner.summary
-        if self._truth is not None:
-            self._truth.write()
-        if summary.broken_off:
-            self._keep(truncated(self.played, summary.reason))
+        if self._record is not None:
+            broken_off = truncated(self.played, summary.reason) if summary.broken_off else None
+            self._record.end_episode(broken_off)
         self.played += 1
         self._missed_resets += summary.missed_resets
 

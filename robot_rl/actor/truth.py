@@ -1,26 +1,20 @@
-"""In simulation the truth judges an evaluation; the task's own judge looks on and is counted. What
-there was to see is taken down.
-"""
+"""In simulation the truth judges an evaluation; the task's own judge looks on and is counted."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
-from pathlib import Path
 
 from robot_rl import config, interfaces
-from robot_rl.config.evaluation_files import add_rows
 from robot_rl.config.judge import TRUTH
 from robot_rl.dataset.rates import Accuracy
 from robot_rl.env import robot
 from robot_rl.env.robot import RobotEnv
-from robot_rl.interfaces import Given, World
-from robot_rl.types import ArmState, Observation, OperatorCommand, RewardResult, Step, Use
+from robot_rl.interfaces import Given
+from robot_rl.types import ArmState, Observation, OperatorCommand, RewardResult, Use
 
 SHOWN = ("probability", "doubtful", "strangeness")
 """What is told of a judge."""
 PATIENCE = 10
 """For so many steps after the truth's success the judge may still fire, before it has missed it."""
-POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
 
 
 @dataclass(frozen=True)
@@ -87,32 +81,6 @@ class TruthBeside(interfaces.Reward):
         assert self._true_at is not None
         waited = self._steps - self._true_at >= PATIENCE or self._steps >= self._max_steps
         return self._fired_at is not None or waited
-
-
-class TruthTable:
-    """What the simulator knows after each step of an evaluation, for whoever asks why an episode
-    failed: a row of a CSV file per step, whose numbers are those in the evaluation's log.
-
-    `success`, and the pose `(7,)` in the first arm's base [m, quaternion xyzw] of each thing that can
-    move, in the order of `WorldState.objects`.
-    """
-
-    def __init__(self, world: World, path: Path):
-        self._world, self._path = world, path
-        self._rows: list[tuple[object, ...]] = []
-
-    def take_down(self, step: Step) -> None:
-        """As the world stands behind a step."""
-        seen = self._world.latest
-        poses = (f"{number:.5g}" for number in seen.objects.ravel())
-        self._rows.append((step.episode, step.index, int(seen.success), *poses))
-
-    def write(self) -> None:
-        """The episode is over, or broken off. DataError if the disk refuses."""
-        things = range(len(self._world.latest.objects))
-        poses = (f"object{thing}_{name}" for thing, name in product(things, POSE))
-        add_rows(self._path, ("episode", "index", "success", *poses), self._rows)
-        self._rows.clear()
 
 
 def let_truth_judge(env: RobotEnv) -> None:

@@ -15,6 +15,18 @@ OFFSET = "target_offset"
 GRAVITY = "projected_gravity"
 SIM_GOAL = "sim_goal"
 DOWN_BENCH = np.array([0.0, 0.0, -1.0])
+Goals = Callable[[WorldState, Sequence[Array]], Sequence[Array]]
+"""Where each arm goes, a pose `(7,)` in its base, from the world and the tools `(7,)`."""
+
+
+def one_goal(hardware: Hardware) -> Goals:
+    """The scene's, which all arms go to."""
+    bases = [np.array(arm.pose_bench_base) for arm in hardware.arms]
+    # the first arm's base, which is the world's, seen from each
+    origins = [geometry.pose_multiply(geometry.pose_inverse(base), bases[0]) for base in bases]
+    return lambda world, tools: [
+        geometry.pose_multiply(origin, world.goal_base_tcp) for origin in origins
+    ]
 
 
 class Observer:
@@ -32,9 +44,8 @@ class Observer:
     `state/grasp` `(6,)`, if the space has it, is where the tool is, seen from where its hand has taken
     hold of what it holds, zeros while it holds nothing: how that sits in the hand does not change.
     `state/sim_goal`, if the space has it, is the simulator's truth: the goal from where the tool was
-    when it was seen, or what `goals` makes of the world and the tools, a pose in the base of each
-    arm. `judge/height` [m] in the base frame and `judge/force` [N], `(arms,)`, are there if the space
-    has them.
+    when it was seen, the scene's or the `goals` that are given. `judge/height` [m] in the base frame
+    and `judge/force` [N], `(arms,)`, are there if the space has them.
     """
 
     def __init__(
@@ -42,7 +53,7 @@ class Observer:
         hardware: Hardware,
         space: SpaceSpec,
         places: Sequence[Sequence[float]] = (),
-        goals: Callable[[WorldState, Sequence[Array]], Sequence[Array]] | None = None,
+        goals: Goals | None = None,
     ):
         many = len(hardware.arms) > 1
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
@@ -61,13 +72,7 @@ class Observer:
             )
             for arm in hardware.arms
         ]  # in each arm's base
-        first, *_ = (np.array(arm.pose_bench_base) for arm in hardware.arms)
-        # the first arm's base, which is the world's, seen from each
-        self._world = [
-            geometry.pose_multiply(geometry.pose_inverse(np.array(arm.pose_bench_base)), first)
-            for arm in hardware.arms
-        ]
-        self._goals_of = goals or self._one_goal
+        self._goals_of = goals or one_goal(hardware)
         self._starts: list[Array] = []
 
     def begin_episode(self, arms: Sequence[ArmState]) -> None:
@@ -125,7 +130,3 @@ class Observer:
             forces = [np.linalg.norm(arm.wrench_base_tcp[:3]) for arm in arms]
             observation["judge/force"] = np.array(forces, np.float32)
         return observation | dict(pictures)
-
-    def _one_goal(self, world: WorldState, tools: Sequence[Array]) -> list[Array]:
-        """The scene's, in the base of each arm."""
-        return [geometry.pose_multiply(origin, world.goal_base_tcp) for origin in self._world]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
+from robot_rl.actor.evaluation_record import EvaluationRecord, TruthTable
 from robot_rl.actor.loop import acknowledges, actor_config
 from robot_rl.actor.search import SearchingPolicy
 from robot_rl.actor.starts import Start, drawn_starts, read_starts, write_starts
@@ -153,6 +154,8 @@ def _evaluate(
         bench = opened.enter_context(open_bench(folder, "eval", display, stop))
         files = EvaluationFiles.begin(folder.path)
         log = opened.enter_context(StepLog(files.log, bench.env.space_spec, run=folder.settings.id))
+        truth = TruthTable(bench.env, files.truth) if bench.env.world else None
+        record = EvaluationRecord(log, truth)
         for sampled in kinds:
             bench.desk.tell(evaluated=0, succeeded=0, wanted=len(starts), sampled=sampled)
             player = player_of(folder, policy, greedy=not sampled)
@@ -162,7 +165,7 @@ def _evaluate(
                 first=max((each.played for each in evaluations.values()), default=0),
                 progress=_progress(bench.desk, display, files.table, len(starts)),
                 videos=files.videos if bench.env.render_mode else None,
-                log=log, truth=files.truth, desk=bench.desk, gate=bench.gate,
+                record=record, desk=bench.desk, gate=bench.gate,
             )  # fmt: skip
     return evaluations, files
 

@@ -10,6 +10,7 @@ import pytest
 
 from robot_rl import config, interfaces
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate
+from robot_rl.actor.evaluation_record import EvaluationRecord, TruthTable, goal_names
 from robot_rl.actor.starts import Start, drawn_starts, read_starts, write_starts
 from robot_rl.actor.truth import PATIENCE, Judged, TruthBeside, accuracy, let_truth_judge
 from robot_rl.config.run_folder import RunFolder
@@ -203,13 +204,14 @@ def test_what_the_simulator_knew_behind_each_step_is_taken_down_beside_the_log(e
     seen: list[list[float]] = []
 
     def watch(observation):
-        seen.append([*env.world.latest.objects.ravel()])
+        seen.append([*env.world.latest.objects.ravel(), *observation["state/sim_goal"]])
         return np.zeros(6, np.float32)
 
     env.reward = From(NEVER)
     file, spaces = tmp_path / "truth.csv", env.space_spec
     with StepLog(tmp_path / "steps.log", spaces) as log:
-        evaluate(env, watch, episodes=2, seed=3, log=log, truth=file)
+        record = EvaluationRecord(log, TruthTable(env, file))
+        evaluate(env, watch, episodes=2, seed=3, record=record)
         steps = [step for step in log.read() if isinstance(step, Step)]
     with file.open() as lines:
         rows = list(csv.DictReader(lines))
@@ -218,11 +220,15 @@ def test_what_the_simulator_knew_behind_each_step_is_taken_down_beside_the_log(e
     assert {row["success"] for row in rows} == {"0"}
     # a policy sees each step but the last of an episode
     acted = [row for row in rows if int(row["index"]) < 5]
-    poses = [[float(row[name]) for name in row if name.startswith("object")] for row in acted]
-    np.testing.assert_allclose(poses, seen, rtol=1e-4, atol=1e-4)
+    numbers = [name for name in rows[0] if name.startswith(("object", "goal"))]
+    assert numbers[-6:] == goal_names(0)
+    known = [[float(row[name]) for name in numbers] for row in acted]
+    np.testing.assert_allclose(known, seen, rtol=1e-4, atol=1e-4)
     assert rows[0]["object0_x"] != rows[-1]["object0_x"]
-    with pytest.raises(DataError, match="cannot be written"):
-        evaluate(env, watch, episodes=1, seed=3, truth=tmp_path / "nowhere" / "truth.csv")
+    with StepLog(tmp_path / "more.log", spaces) as log:
+        record = EvaluationRecord(log, TruthTable(env, tmp_path / "nowhere" / "truth.csv"))
+        with pytest.raises(DataError, match="cannot be written"):
+            evaluate(env, watch, episodes=1, seed=3, record=record)
 
 
 def test_where_the_truth_is_the_judge_or_a_person_or_nothing_stands_there_nobody_looks_on():
