@@ -11,7 +11,7 @@ free wandering (provenance SCRIPT) that starts at a success.
 Of a run's own episodes, and of the outcomes that were collected for a classifier, as much is known:
 where they succeeded, or, of a failure, up to where an operator has last taken hold of something. They
 show scenes that the demonstrations do not; where those agree, own episodes do not contradict them
-(`goal_agreement.py`).
+(`goal_agreement.py`). An outcome that ends with something laid down says nothing of where it is to lie.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ def _shown_goals(
             yield scene, outcome, _goals_in(outcome, None, spec)
         else:
             way = outcome[: shown + 1]
-            yield scene, way, _goals_in(way, meant(way, said_late_s), spec)
+            yield scene, way, _goals_in(way, _outcomes_end(way, said_late_s, spec), spec)
     # the newest successful demonstration: the wandering behind it begins where it has ended; and
     # the newest looking around: the demonstration behind it says where the hand goes first
     reached: Sequence[Step] = ()
@@ -132,6 +132,15 @@ def _shown_goals(
             follows = bool(reached) and reached[-1].episode == first.episode - 1
             goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)
             yield scene, episode, _goals_about(goal, episode, spec)
+
+
+def _outcomes_end(success: Sequence[Step], said_late_s: float, spec: PolicySpec) -> Step | None:
+    """Where an outcome's success was meant. Of one whose hands have laid down what they had, nobody
+    knows: a near miss lies within the task's room as well, anywhere in it.
+    """
+    end = meant(success, said_late_s)
+    held = any(spec.holding_hands(step.observation).any() for step in success)
+    return None if held and not spec.holding_hands(end.observation).any() else end
 
 
 def _own_goals(

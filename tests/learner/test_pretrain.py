@@ -245,6 +245,15 @@ def test_an_outcome_teaches_where_success_was_shown_and_a_failure_where_a_hand_t
     np.testing.assert_allclose(frames.goals[:13], wanted, atol=1e-5)
 
 
+def test_an_outcome_that_has_laid_something_down_teaches_where_it_was_taken_alone() -> None:
+    """Near misses, shown to a judge, succeed here and there in the room that the task leaves."""
+    spec, demo, poses = with_a_hand(ORDERS, HELD)
+    shown = [replace(step, reward=float(step.index >= 10), success=False) for step in demo]
+    frames = goal_frames([], spec, outcomes=shown)
+    wanted = [geometry.pose_delta(poses[i], poses[5]) for i in range(5)]
+    np.testing.assert_allclose(frames.goals, wanted, atol=1e-5)
+
+
 def test_an_own_failure_teaches_where_its_hand_took_hold_and_nothing_behind_that() -> None:
     spec, demo, poses = with_a_hand(ORDERS, HELD)
     failure = [

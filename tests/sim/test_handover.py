@@ -14,6 +14,7 @@ from robot_rl.sim.panda import FINGERS, prefix_of
 from robot_rl.sim.phases import fitting, next_places
 from robot_rl.sim.scenes._bar import BAR, GRASPED_M, LEFT, RIGHT, axis, is_on_mark, place_on
 from robot_rl.sim.scenes._handover_places import (
+    ALONG_WITHIN_M,
     GRIP_M,
     HEIGHT_M,
     MEETING_LEFT,
@@ -345,6 +346,23 @@ def test_the_right_hand_takes_the_bar_in_each_scene_elsewhere(player):
     assert np.ptp(held) > 0.5 * np.ptp(TAKEN_M)
 
 
+def test_the_left_hand_comes_down_in_each_scene_elsewhere_and_slides_to_the_bars_end(player):
+    """An encoder that is shown low hands only where they close takes where the hand is for its goal."""
+    down, closes = [], []
+    for seed in range(1000, 1006):
+        states, player.took = player.begin(seed), 0
+        player.operator.begin_episode()
+        for name, found in (("along", down), ("close", closes)):
+            while player.operator._index < number_of(player, name):
+                states, _ = player.follow(states)
+                assert player.took < 200
+            found.append(place_on(player.data, LEFT)[0])
+            assert place_on(player.data, LEFT)[1] < 0.008
+    assert np.ptp(down) > 0.03 and ALONG_WITHIN_M[0] - 0.006 < min(down)
+    assert max(down) < ALONG_WITHIN_M[1] + 0.006
+    np.testing.assert_allclose(closes, GRIP_M, atol=0.006)
+
+
 @pytest.mark.parametrize(("along", "low"), [(-0.02, 0.0), (0.018, 0.0), (0.0, 0.01)])
 def test_a_hold_that_serves_as_well_is_left_as_it_is(player, along, low):
     """Nearer to the middle, at the end, or a little too high: to take hold anew is not worth it."""
@@ -492,4 +510,4 @@ def test_phases_are_seen_from_each_arms_own_base(player):
     held = np.linalg.norm(seen[:3] - MEETING_LEFT[:3])
     assert held == pytest.approx(GRIP_M + taken_m(player.data))
     assert seen[2] == HEIGHT_M
-    assert [phase.arm for phase in phases] == [0] * 5 + [1, 0, 0, 1, 0, 0, 1, 1, 1]
+    assert [phase.arm for phase in phases] == [0] * 6 + [1, 0, 0, 1, 0, 0, 1, 1, 1]

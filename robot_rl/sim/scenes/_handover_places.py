@@ -17,6 +17,7 @@ from robot_rl.sim.parts import pose_of
 from robot_rl.sim.scenes._bar import (
     APART_M,
     BAR,
+    CLINGS_M,
     HOLD_M,
     LEFT,
     RIGHT,
@@ -40,6 +41,10 @@ TAKEN_M = (0.070, 0.092)
 """Where the right one does, in each scene elsewhere [m], since it waits here or there: an encoder that is
 only shown bars which are held alike does not look at where the hand has them, and lays the others
 down beside the mark."""
+ALONG_M, ALONG_WITHIN_M = 0.03, (0.045, 0.105)
+"""So far along the bar the left one comes down at most from where it takes hold, in each scene elsewhere, and
+so far from the bar's middle [m]; there it slides. An encoder that is only shown low hands which are
+where they close sees the goal where the hand is."""
 HEIGHT_M = 0.12
 """So high above the table the bar is handed over."""
 OVER_M, CLEAR_M = 0.01, 0.06
@@ -126,10 +131,37 @@ def near_end(data: mujoco.MjData) -> Array:
     """The pose `(7,)` of fingertips that point down around the left arm's end of the bar: further
     out, where they would not get to it otherwise.
     """
-    bar, along = data.body("bar").xpos, axis(data)
-    least = (bar[0] - REACHED_X) / max(along[0], 0.1)
+    bar, along, least = data.body("bar").xpos, axis(data), _reached_m(data)
     near = bar - (least if GRIP_M < least < HOLD_M[1] - 0.002 else GRIP_M) * along
     return upright(near[0], near[1], near[2], math.atan2(along[1], along[0]))
+
+
+def comes_down(data: mujoco.MjData) -> Array:
+    """Where the left hand comes down, to slide from there along the bar to its end `near_end`: here or
+    there in each scene; where it is, once that is above the bar and in line with it.
+    """
+    place, tip, along = near_end(data), tcp_pose(data, LEFT), axis(data)
+    end, here = ((data.body("bar").xpos - pose[:3])[:2] @ along[:2] for pose in (place, tip))
+    beside = (tip - place)[:2] - (end - here) * along[:2]
+    if (
+        np.linalg.norm(beside) < IN_LINE_M
+        and abs(end - here) < ALONG_M
+        and _is_straight(tip, place)
+    ):
+        far = here
+    else:
+        far = end + ALONG_M * (2.0 * _chance(data, 1) - 1.0)
+    far = max(min(max(far, ALONG_WITHIN_M[0]), ALONG_WITHIN_M[1]), _reached_m(data))
+    place[:2] += (end - far) * along[:2]
+    return place
+
+
+def is_down(data: mujoco.MjData) -> bool:
+    """Whether the left hand is open and low around the bar, in line with it, so that it slides to its end."""
+    far, aside = place_on(data, LEFT)
+    around = 0.0 < far < BAR[0] / 2 + CLINGS_M[1] and aside < IN_LINE_M
+    straight = _is_straight(tcp_pose(data, LEFT), near_end(data))
+    return around and straight and is_open(data, LEFT)
 
 
 def far_end(data: mujoco.MjData) -> Array:
@@ -195,11 +227,19 @@ def holding(data: mujoco.MjData, arm: int, x: float, y: float) -> tuple[float, f
 
 
 def taken_m(data: mujoco.MjData) -> float:
-    """Where the right hand takes hold of the bar in this scene [m]: chance that no picture shows, less
-    than a millimetre of the mark's place.
-    """
+    """Where the right hand takes hold of the bar in this scene [m]."""
     least, most = TAKEN_M
-    return least + (most - least) * float(data.body("mark").xpos[0] / 0.001 % 1.0)
+    return least + (most - least) * _chance(data, 0)
+
+
+def _chance(data: mujoco.MjData, axis: int) -> float:
+    """Of this scene, from 0 to 1, that no picture shows: less than a millimetre of the mark's place."""
+    return float(data.body("mark").xpos[axis] / 0.001 % 1.0)
+
+
+def _reached_m(data: mujoco.MjData) -> float:
+    """How far from its middle the left hand gets to the bar at least [m]."""
+    return float((data.body("bar").xpos[0] - REACHED_X) / max(axis(data)[0], 0.1))
 
 
 def taken_there_m(data: mujoco.MjData, fingers: Array) -> float:

@@ -31,9 +31,11 @@ from robot_rl.sim.scenes._handover_places import (
     LIES_M,
     MEETING_LEFT,
     OVER_M,
+    comes_down,
     down_to,
     far_end,
     holding,
+    is_down,
     is_near,
     left_brings,
     left_has_badly,
@@ -77,15 +79,19 @@ def _picking_up(data: mujoco.MjData) -> Sequence[Phase]:
     here, between = tcp_pose(data, LEFT), is_between(data, LEFT)
     taken = right_has(data) or lies_beyond(data)
     lifted = taken or (left_brings(data) and data.body("bar").xpos[2] > HEIGHT_M / 2)
-    near, says, badly = near_end(data), 1, left_has_badly(data)
+    near, down, says, badly = near_end(data), comes_down(data), 1, left_has_badly(data)
     if badly:  # down with it, as it is held
-        near, says = upright(here[0], here[1], BAR[2] / 2, yaw_of(here)), -1
+        near = down = upright(here[0], here[1], BAR[2] / 2, yaw_of(here))
+        says = -1
+    is_low = lifted or (is_down(data) and not badly)
     up = np.concatenate([here[:2], [HEIGHT_M], here[3:]])
     high = here[2] > HEIGHT_M - LIFTED_M
+    lowers = partial(Phase, gripper=says, near_m=0.004, near_rad=0.05, pace=0.8)
     held = partial(Phase, gripper=-1, ready=between and is_level(data))
     return (
-        *approach(near, BAR[2] / 2 + OVER_M, data, done=lifted or badly),
-        Phase("down", near, gripper=says, near_m=0.004, near_rad=0.05, pace=0.8, done=lifted),
+        *approach(down, BAR[2] / 2 + OVER_M, data, done=is_low or badly),
+        lowers("down", down, done=is_low),
+        lowers("along", near, done=lifted or badly),
         held("close", near, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2, done=lifted),
         held("lift", up, near_m=LIFTED_M, near_rad=0.1, done=taken or high),
     )
