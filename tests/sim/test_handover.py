@@ -348,7 +348,7 @@ def test_the_right_hand_takes_the_bar_in_each_scene_elsewhere(player):
 
 def test_the_left_hand_comes_down_in_each_scene_elsewhere_and_slides_to_the_bars_end(player):
     """An encoder that is shown low hands only where they close takes where the hand is for its goal."""
-    down, closes = [], []
+    down, closes = list[float](), list[float]()
     for seed in range(1000, 1006):
         states, player.took = player.begin(seed), 0
         player.operator.begin_episode()
