@@ -18,11 +18,12 @@ from robot_rl.networks.poses import moved, seen_from
 from robot_rl.types import PLACE
 
 HAND = "gripper"
-ALL_M, ALL_PER_M = 1.5e-3, 0.15
-"""[m] and [1]: the error of what all cameras say together, at the goal and what comes with distance."""
+ALL_M, ALL_PER_M = 8e-3, 0.15
+"""[m] and [1]: the error of what all cameras say together, at the goal and what comes with distance: where
+policies go. In what was shown it is 1.5 mm at the goal, since there a hand is low only where it closes."""
 
 STILL_M = 6e-3
-"""[m]: that of what those say that stand still (both measured in `handover`, docs/sight.md)."""
+"""[m]: that of what those say that stand still (both measured in `handover`, docs/tasks.md)."""
 
 
 class PlacedGoalVision(GoalVision):
