@@ -142,16 +142,10 @@ def comes_down(data: mujoco.MjData) -> Array:
     """
     place, tip, along = near_end(data), tcp_pose(data, LEFT), axis(data)
     end, here = ((data.body("bar").xpos - pose[:3])[:2] @ along[:2] for pose in (place, tip))
-    beside = (tip - place)[:2] - (end - here) * along[:2]
-    if (
-        np.linalg.norm(beside) < IN_LINE_M
-        and abs(end - here) < ALONG_M
-        and _is_straight(tip, place)
-    ):
-        far = here
-    else:
-        far = end + ALONG_M * (2.0 * _chance(data, 1) - 1.0)
-    far = max(min(max(far, ALONG_WITHIN_M[0]), ALONG_WITHIN_M[1]), _reached_m(data))
+    beside = np.linalg.norm((tip - place)[:2] - (end - here) * along[:2])
+    in_line = beside < IN_LINE_M and abs(end - here) < ALONG_M and _is_straight(tip, place)
+    far = here if in_line else end + ALONG_M * (2.0 * _chance(data, 1) - 1.0)
+    far = max(np.clip(far, *ALONG_WITHIN_M), _reached_m(data))
     place[:2] += (end - far) * along[:2]
     return place
 
@@ -232,9 +226,11 @@ def taken_m(data: mujoco.MjData) -> float:
     return least + (most - least) * _chance(data, 0)
 
 
-def _chance(data: mujoco.MjData, axis: int) -> float:
-    """Of this scene, from 0 to 1, that no picture shows: less than a millimetre of the mark's place."""
-    return float(data.body("mark").xpos[axis] / 0.001 % 1.0)
+def _chance(data: mujoco.MjData, number: int) -> float:
+    """From 0 to 1, in each scene another, that no picture shows: less than a millimetre of the mark's
+    place, along x or y.
+    """
+    return float(data.body("mark").xpos[number] / 0.001 % 1.0)
 
 
 def _reached_m(data: mujoco.MjData) -> float:
