@@ -55,9 +55,12 @@ def test_it_runs_in_a_process_of_its_own_at_its_own_rate(bench):
                 "an eighth of the speed, if a tick were a millisecond"
             )
             time.sleep(0.1)
-        before, t = arm.refresh().sequence, time.monotonic()
-        time.sleep(1.0)
-        assert 80 < (arm.refresh().sequence - before) / (time.monotonic() - t) < 130
+        rates = []  # of which a machine that stands still for a moment spoils one
+        for _ in range(5):
+            before, t = arm.refresh().sequence, time.monotonic()
+            time.sleep(0.3)
+            rates.append((arm.refresh().sequence - before) / (time.monotonic() - t))
+        assert 80 < np.median(rates) < 130
         assert arm.stats().nominal_hz == pytest.approx(125.0)
         assert arm.refresh().holding and not arm.refresh().fault
         arm.close()
