@@ -241,7 +241,7 @@ def counted(frames: GoalFrames, options: Options) -> Array:
     """
     goals = of_arm(frames.goals, options.arm)
     known: Array = ~np.isnan(goals[:, 0])
-    return known if options.on_bench else known & entrance(goals, options)
+    return known if options.on_bench else entrance(goals, options)
 
 
 def encoder_of(folder: RunFolder, arm: int) -> tuple[PolicySpec, GoalVision]:
@@ -274,14 +274,16 @@ def evaluated(files: EvaluationFiles, space: SpaceSpec, spec: PolicySpec) -> Goa
     if not pairs:
         raise DataError(f"{files.folder}: no goal stands beside its steps; evaluate the run anew")
     steps, rows = zip(*pairs, strict=True)
-    seen = [step.observation for step in steps]
-    return GoalFrames(
-        {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras},
-        np.array([spec.told(each) for each in seen]),
-        np.array([[float(row[name]) for name in columns] for row in rows], np.float32),
-        np.array([step.episode for step in steps]),
-        np.array([step.provenance for step in steps]),
-    )
+    goals = np.array([[float(row[name]) for name in columns] for row in rows], np.float32)
+    return GoalFrames.of(steps, goals, np.array([step.episode for step in steps]), spec)
+
+
+def says_goals(files: EvaluationFiles) -> bool:
+    """Whether an evaluation says where the goals were: of a real arm, or an older one, does not."""
+    if not files.truth.exists():
+        return False
+    with files.truth.open(newline="") as file:
+        return goal_names(0)[0] in next(csv.reader(file), ())
 
 
 def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Group]:
@@ -301,10 +303,10 @@ def groups(options: Options, folder: RunFolder, spec: PolicySpec) -> Iterator[Gr
         for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
             if part.any():
                 yield Group(f"- of them with {name} acting", frames, part, arm)
-    if evaluations := [each for each in EvaluationFiles.all_of(folder.path) if each.truth.exists()]:
-        frames = evaluated(evaluations[-1], folder.spaces(), spec)
-        name = f"evaluation {evaluations[-1].folder.name}"
-        yield Group(name, frames, counted(frames, options), arm)
+    for files in [each for each in EvaluationFiles.all_of(folder.path) if says_goals(each)][-1:]:
+        frames = evaluated(files, folder.spaces(), spec)
+        if (counts := counted(frames, options)).any():
+            yield Group(f"evaluation {files.folder.name}", frames, counts, arm)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
         name = f"demonstrations of {other.path.name}"

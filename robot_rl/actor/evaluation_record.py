@@ -33,18 +33,14 @@ class TruthTable:
         assert env.world is not None
         self._world, self._path = env.world, path
         self._goals = next_places(env.task.scene, env.task.axes) or one_goal(env.hardware)
+        self._arms = len(env.hardware.arms)
         self._rows: list[tuple[object, ...]] = []
-        self._names: tuple[str, ...] = ()
 
     def take_down(self, step: Step, arms: Sequence[ArmState]) -> None:
         """As the world stands behind a step, and the arms."""
         seen, tools = self._world.latest, [arm.pose_base_tcp for arm in arms]
         goals = starmap(geometry.pose_delta, zip(tools, self._goals(seen, tools), strict=True))
         numbers = np.concatenate([seen.objects.ravel(), *goals])
-        self._names = (
-            *(f"object{i}_{name}" for i, name in product(range(len(seen.objects)), POSE)),
-            *(name for arm in range(len(arms)) for name in goal_names(arm)),
-        )
         self._rows.append((
             step.episode,
             step.index,
@@ -54,7 +50,10 @@ class TruthTable:
 
     def end_episode(self) -> None:
         """It is over, or broken off: its rows are written. DataError if the disk refuses."""
-        add_rows(self._path, ("episode", "index", "success", *self._names), self._rows)
+        things = range(len(self._world.latest.objects))
+        poses = (f"object{thing}_{name}" for thing, name in product(things, POSE))
+        goals = (name for arm in range(self._arms) for name in goal_names(arm))
+        add_rows(self._path, ("episode", "index", "success", *poses, *goals), self._rows)
         self._rows.clear()
 
 

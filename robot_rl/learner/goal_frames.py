@@ -47,6 +47,15 @@ class GoalFrames:
     scenes: Array
     authors: Array
 
+    @staticmethod
+    def of(steps: Sequence[Step], goals: Array, scenes: Array, spec: PolicySpec) -> "GoalFrames":
+        """What a policy of this spec saw before each of these steps, and where its goals lay."""
+        seen = [step.observation for step in steps]
+        images = {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras}
+        told = np.array([spec.told(each) for each in seen])
+        authors = np.array([step.provenance for step in steps])
+        return GoalFrames(images, told, goals, scenes, authors)
+
     def rows(self, chosen: Array) -> "GoalFrames":
         """Some of them, by their numbers."""
         images = {name: array[chosen] for name, array in self.images.items()}
@@ -80,18 +89,15 @@ def goal_frames(
         raise DataError(
             "there is no successful demonstration to pretrain the encoder on; record some first"
         )
-    scenes, steps, ways = zip(*known, strict=True)
-    seen = [step.observation for step in steps]
+    scenes, frames, ways = zip(*known, strict=True)
     numbers = np.array(scenes)
     goals = np.array([np.concatenate([_seen(*pair) for pair in way]) for way in ways], np.float32)
     if spec.place_keys:
+        seen = [frame.observation for frame in frames]
         places = np.array([spec.places(each) for each in seen])
         holds = np.array([spec.holding_hands(each) for each in seen])
         goals = as_shown(goals, places, numbers >= first_own, numbers, holds)
-    images = {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras}
-    told = np.array([spec.told(each) for each in seen])
-    authors = np.array([step.provenance for step in steps])
-    return GoalFrames(images, told, goals, numbers, authors)
+    return GoalFrames.of(frames, goals, numbers, spec)
 
 
 def _seen(pose: Array, goal: Array | None) -> Array:

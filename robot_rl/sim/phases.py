@@ -181,7 +181,7 @@ def next_places(
 ) -> Callable[[WorldState, Sequence[Array]], list[Array]] | None:
     """Tells where each arm of a scene goes next, as things stand: where its hand takes hold or lets go,
     at last where its way ends, as goal-relative pretraining makes it of an episode that has been
-    (`learner/goal_frames.py`). None where the scene says no way.
+    (`learner/goal_frames.py`). An arm that has no way stays where it is. None where the scene says none.
 
     It is called with the tools `(7,)`, which the task moves along `axes`, each in the base of its arm,
     and answers with as many poses. Raises ConfigError as `Phases`.
@@ -197,7 +197,7 @@ def next_places(
         for arm in range(len(tools)):
             own = [i for i, phase in enumerate(phases) if phase.arm == arm]
             ahead = [i for i in own if i >= index and is_order(phases, i)] or own[-1:]
-            found.append(phases[ahead[0]].pose)
+            found.append(phases[ahead[0]].pose if ahead else tools[arm])
         return found
 
     return places

@@ -55,9 +55,9 @@ class WorldState:
 
     Only `cameras/mujoco.py`, `rewards/simulator.py` and the simulated operators
     (`teleop/scripted.py`, `human_like.py`) may look at it, a task's state-only variant, under its
-    own name, the operator's page, for a person's eyes, and an evaluation, which judges by it and takes
-    it down (`actor/truth.py`). `goal_base_tcp (7,)` is the TCP pose at which the task is done. `seed`
-    is the last reset's: how the scene looks follows from it.
+    own name, the operator's page, for a person's eyes, and an evaluation, which judges by it
+    (`actor/truth.py`) and takes it down (`evaluation_record.py`). `goal_base_tcp (7,)` is the TCP pose at
+    which the task is done. `seed` is the last reset's: how the scene looks follows from it.
     `goal_back (7,)` and `success_back` are those of the task's way back, where the scene has one.
     """
 

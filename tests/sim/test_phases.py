@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robot_rl.sim.fixture import upright
-from robot_rl.sim.phases import Phase, Phases, staying
+from robot_rl.sim.phases import Phase, Phases, next_places, staying
 from robot_rl.sim.scenes import pick_cube
 from robot_rl.sim.stage import find_scene
 from robot_rl.teleop._missed_phases import ASIDE, Misses
@@ -52,6 +52,16 @@ def test_phases_that_become_fewer_are_refused(monkeypatch):
     monkeypatch.setattr(SCENE, "phases", lambda scene, data: said(scene, data)[1:])
     with pytest.raises(ConfigError, match=r"are 4 now and were 5 at first: .*done=True"):
         player.go_on(state, 1)
+
+
+def test_an_arm_that_has_no_way_goes_nowhere(monkeypatch):
+    """In an evaluation, say, of a scene that two arms share and one of them has been given a way."""
+    player, where = Player("pick_cube"), next_places(Use("pick_cube"), ("x", "y", "z"))
+    assert where is not None
+    player.begin(3)
+    monkeypatch.setattr(Phases, "at", lambda self, world: [])
+    tool = upright(0.4, 0.1, 0.2)
+    np.testing.assert_array_equal(where(player.latest, [tool]), [tool])
 
 
 PLACED = [

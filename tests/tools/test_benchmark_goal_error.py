@@ -16,6 +16,7 @@ from benchmarks.goal_error import (
     entrance,
     evaluated,
     row,
+    says_goals,
     table,
     turn_row,
     turn_table,
@@ -196,3 +197,5 @@ def test_what_the_simulator_knew_behind_a_step_is_the_goal_of_what_the_next_one_
         log.append_step(make_step(1, space))
     with pytest.raises(DataError, match="evaluate the run anew"):
         evaluated(older, space, spec)
+    none = EvaluationFiles.begin(tmp_path)
+    assert [says_goals(each) for each in (files, older, none)] == [True, False, False]
