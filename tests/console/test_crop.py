@@ -3,6 +3,9 @@ hardware file.
 """
 
 import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -75,8 +78,8 @@ def test_the_page_marks_a_crop_and_says_its_lines(browser, desk, film, tmp_path)
         lines = page.locator("#robot-rl-crop")
         lines.wait_for()
         assert crop_in(lines.inner_text()) == GIVEN, "it begins with what the file says"
-        drag(page, page.locator(".multi-slider-thumb").first, by=40)
-        wait_until(lambda: crop_in(lines.inner_text())[0] > 60, timeout_s=PATIENCE_S)
+        left_edge = lambda: crop_in(lines.inner_text())[0]  # noqa: E731
+        drag(page, page.locator(".multi-slider-thumb").first, by=40, value=left_edge)
         said = lines.inner_text()  # once: the page may still be on its way to where the knob is
         x, y, width, height = crop_in(said)
         assert (x + width, y, height) == (140, 20, 120), "the left edge alone"
@@ -94,14 +97,23 @@ def test_the_page_marks_a_crop_and_says_its_lines(browser, desk, film, tmp_path)
         camera.close()
 
 
-def drag(page, knob, by: float) -> None:
-    """Take a slider's knob and pull it to the right [pixels of the page]."""
-    box = knob.bounding_box()
-    at = (box["x"] + box["width"] / 2.0, box["y"] + box["height"] / 2.0)
-    page.mouse.move(*at)
-    page.mouse.down()
-    page.mouse.move(at[0] + by, at[1], steps=4)
-    page.mouse.up()
+def drag(page, knob, by: float, value: Callable[[], int]) -> None:
+    """Take a slider's knob and pull it to the right [pixels of the page], until its `value` has grown by
+    half of that.
+
+    A page that draws slowly may have moved the knob away from under the mouse: who has missed it takes
+    hold of it again.
+    """
+    before, until = value(), time.monotonic() + PATIENCE_S
+    while value() <= before + by / 2.0:
+        assert time.monotonic() < until, "the knob was pulled, and nothing moved"
+        knob.hover()  # waits until it stands still
+        box = knob.bounding_box()
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 2.0 + by, box["y"] + box["height"] / 2.0, steps=4)
+        page.mouse.up()
+        with suppress(AssertionError):
+            wait_until(lambda: value() > before + by / 2.0, timeout_s=10.0)
 
 
 def crop_in(lines: str) -> list[int]:

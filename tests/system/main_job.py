@@ -2,6 +2,7 @@
 processes.
 """
 
+import atexit
 import json
 import os
 import subprocess
@@ -28,6 +29,10 @@ class Job:
 
     process: subprocess.Popen[str]
     place: Path
+
+    def __post_init__(self) -> None:
+        # of a test that fails in between nothing goes on once the tests have ended
+        atexit.register(self.process.kill)
 
     def finish(self, timeout_s: float = 200.0) -> tuple[int, str]:
         """Wait for its end: exit code, and all that it said."""
