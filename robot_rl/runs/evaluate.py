@@ -90,6 +90,16 @@ def evaluate_run(
     return summary
 
 
+def evaluate_trained(
+    folder: RunFolder, episodes: int, display: Display, stop: Callable[[], bool]
+) -> None:
+    """The evaluation that ends a training, if one of more than 0 `episodes` was asked for."""
+    if episodes:
+        evaluate_run(folder, episodes, official=True, display=display, stop=stop)
+    else:
+        display.say(f"no evaluation was asked for; one is: robot-rl eval {folder.path}")
+
+
 def _written(
     evaluations: Mapping[bool, Evaluation],
     files: EvaluationFiles,

@@ -32,7 +32,7 @@ from robot_rl.networks.policy_spec import PolicySpec
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import PORTS, require_training
 from robot_rl.runs.doctor import advised
-from robot_rl.runs.evaluate import evaluate_run
+from robot_rl.runs.evaluate import evaluate_trained
 from robot_rl.runs.judge import copy_classifier, prepare_judge
 from robot_rl.runs.progress import Display
 from robot_rl.runs.record import mend_demos, record_demos
@@ -76,7 +76,7 @@ def join(address: str, name: str = "", eval_episodes: int | None = None) -> RunF
             return folder
         fetch_policy(folder, calls, summary["env_steps"])
         episodes = folder.settings.eval_episodes if eval_episodes is None else eval_episodes
-        evaluate_run(folder, episodes, official=True, display=display, stop=stop.is_set)
+        evaluate_trained(folder, episodes, display, stop.is_set)
     calls.close()
     return folder
 

@@ -17,7 +17,7 @@ from robot_rl.machine.small_files import Tail
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import require_training
 from robot_rl.runs.doctor import advised
-from robot_rl.runs.evaluate import evaluate_run
+from robot_rl.runs.evaluate import evaluate_trained
 from robot_rl.runs.judge import prepare_judge
 from robot_rl.runs.progress import Display, Newest, training_note
 from robot_rl.runs.record import mend_demos, record_demos, record_outcomes
@@ -127,9 +127,7 @@ def carry_on(folder: RunFolder) -> RunFolder:
         if stop.is_set():
             display.say(f"stopped and saved; continue with: robot-rl train --resume {folder.path}")
             return folder
-        evaluate_run(
-            folder, folder.settings.eval_episodes, official=True, display=display, stop=stop.is_set
-        )
+        evaluate_trained(folder, folder.settings.eval_episodes, display, stop.is_set)
     return folder
 
 

@@ -148,6 +148,8 @@ def test_a_run_repeats_exactly_for_a_seed(tmp_path):
             "--eval-episodes", "0",
         ).finish()  # fmt: skip
         assert code == 0, said
+        assert f"no evaluation was asked for; one is: robot-rl eval runs/{name}" in said
+        assert not (tmp_path / "runs" / name / "evaluations").exists()
         logs.append(payloads(tmp_path / "runs" / name))
     assert len(logs[0]) > 170
     assert logs[0] == logs[1]
