@@ -249,9 +249,12 @@ class DemoRecorder:
 
         def act(_: object) -> Array:
             holding = env.hands.holding()
+            standing = env.hands.moving() if env.task.hold_while_gripping else []
             moves, orders = np.zeros((len(env.arm_states), 6)), np.full(len(env.arm_states), STAY)
             for arm, explorer in explorers.items():
-                moves[arm], orders[arm] = explorer.act(env.arm_states[arm], holds=arm in holding)
+                moves[arm], orders[arm] = explorer.act(
+                    env.arm_states[arm], holds=arm in holding, stands=arm in standing
+                )
             return actions.pick(moves, orders[list(actions.holders)])
 
         def each(step: Step) -> None:

@@ -55,11 +55,19 @@ class Explorer(ABC):
     def _surely(self) -> Array:
         """One that is always inside the workspace: the first."""
 
-    def act(self, arm: ArmState, *, holds: bool = False) -> tuple[Array, float]:
+    def act(
+        self, arm: ArmState, *, holds: bool = False, stands: bool = False
+    ) -> tuple[Array, float]:
         """The action along all axes `(6,)` towards the current waypoint, 0 along those that the task
         holds, and what its hand is to do: CLOSE, STAY or OPEN. A waypoint that the arm's limits keep
-        out of reach is given up. `holds`: whether something is between its fingers.
+        out of reach is given up. `holds`: whether something is between its fingers. `stands`:
+        whether it does so whatever it is told, since its fingers move; it has not arrived then.
         """
+        if stands:
+            return np.zeros(6, np.float32), STAY
+        return self._explore(arm, holds)
+
+    def _explore(self, arm: ArmState, holds: bool) -> tuple[Array, float]:
         if self._has_arrived(arm):
             self._waypoint = self._choose()
         return self._towards(arm), STAY
@@ -157,12 +165,12 @@ class CarryingExplorer(GoalExplorer):
         self._waypoint = geometry.pose_move(self._start, np.concatenate([beside, np.zeros(3)]))
         self._goes, self._waits, self.over = True, CLOSES_FOR, False
 
-    def act(self, arm: ArmState, *, holds: bool = False) -> tuple[Array, float]:
+    def _explore(self, arm: ArmState, holds: bool) -> tuple[Array, float]:
         if holds:
             if self._waits:  # here the wandering begins
                 self._waits = 0
                 super().begin_episode(arm)
-            return super().act(arm)
+            return super()._explore(arm, holds)
         self._goes = self._goes and not self._has_arrived(arm)
         if self._goes:
             return self._towards(arm), STAY

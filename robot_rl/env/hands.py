@@ -64,9 +64,9 @@ class Hands:
             begun.append(float(hand.choose(order, arms[holder].t)))
         return begun
 
-    def moving(self, begun: Sequence[float]) -> list[int]:
+    def moving(self, begun: Sequence[float] = ()) -> list[int]:
         """The numbers of the arms whose fingers move: as they were read last, or `begun` just now."""
-        hands = zip(self._holders, self._states, begun, strict=True)
+        hands = zip(self._holders, self._states, begun or [0.0] * len(self._states), strict=True)
         return [holder for holder, state, order in hands if state.moving or order]
 
     def holding(self) -> list[int]:

@@ -89,3 +89,15 @@ def test_it_is_over_where_the_hand_has_closed_on_nothing_or_lost_what_it_had():
         assert len(orders) == (lasts + 1 if lasts else 15)
         assert {float(order) for order in orders[:-1]} == ({0.0} if lasts else {-1.0})
         assert [bool(move.any()) for move in moves] == [i < lasts for i in range(len(moves))]
+
+
+def test_while_its_fingers_open_it_stands_and_has_not_arrived():
+    """Where a task holds an arm whose fingers move: it closed where it had let go, always."""
+    player = PairPlayer("handover", seed=4)
+    arm, explorer = player.begin(1000)[RIGHT], explorer_of(player, 0)
+    explorer.begin_episode(arm)
+    for _ in range(30):
+        move, order = explorer.act(arm, stands=True)
+        assert not move.any() and order == STAY and not explorer.over
+    move, order = explorer.act(arm)
+    assert move.any() and order == STAY
