@@ -363,6 +363,34 @@ def test_the_left_hand_comes_down_in_each_scene_elsewhere_and_slides_to_the_bars
     np.testing.assert_allclose(closes, GRIP_M, atol=0.006)
 
 
+@pytest.mark.parametrize("aside", [0.034, -0.034])
+def test_a_hand_that_stands_on_the_bar_with_a_finger_is_led_up_before_it_comes_in_line(
+    player, aside
+):
+    """Shown to slide across it a millimetre above, a policy presses a finger on the bar to the end."""
+    states, bar = follow_to(player, "down"), player.data.body("bar")
+    across = np.cross([0.0, 0.0, 1.0], axis(player.data))
+
+    def beside_m() -> float:
+        return abs(float((tcp_pose(player.data, LEFT)[:3] - bar.xpos) @ across))
+
+    high, low = (
+        states[LEFT].target_base_tcp + np.array([*(aside * across)[:2], up, 0.0, 0.0, 0.0, 0.0])
+        for up in (0.02, -0.03)
+    )
+    for pose, steps in ((high, 15), (low, 10)):
+        states = player.go([pose, states[RIGHT].target_base_tcp], steps)
+    stands = tcp_pose(player.data, LEFT)[2]
+    assert stands > BAR[2] + 0.007 and beside_m() > 0.02, "its finger does not stand on the bar"
+    player.operator._index, heights = -1, list[float]()
+    while beside_m() > 0.008:
+        states, _ = player.follow(states)
+        heights.append(tcp_pose(player.data, LEFT)[2])
+        assert len(heights) < 40
+    assert heights[-1] > stands + 0.008, "nothing is between its fingertips and the bar"
+    assert lay_down(player, states, steps=200) == OperatorCommand.SUCCESS
+
+
 @pytest.mark.parametrize(("along", "low"), [(-0.02, 0.0), (0.018, 0.0), (0.0, 0.01)])
 def test_a_hold_that_serves_as_well_is_left_as_it_is(player, along, low):
     """Nearer to the middle, at the end, or a little too high: to take hold anew is not worth it."""
