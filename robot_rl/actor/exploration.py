@@ -61,7 +61,7 @@ class Explorer(ABC):
         """The action along all axes `(6,)` towards the current waypoint, 0 along those that the task
         holds, and what its hand is to do: CLOSE, STAY or OPEN. A waypoint that the arm's limits keep
         out of reach is given up. `holds`: whether something is between its fingers. `stands`:
-        whether it does so whatever it is told, since its fingers move; it has not arrived then.
+        whether it keeps still, whatever it is told, since its fingers move: it has not arrived then.
         """
         if stands:
             return np.zeros(6, np.float32), STAY
