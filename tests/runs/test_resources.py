@@ -19,6 +19,19 @@ def make_run(place, learner=None, **settings) -> RunFolder:
     return RunFolder.create(place, sections)
 
 
+@pytest.fixture
+def roomy(monkeypatch):
+    """A machine with room for any run: what a run needs does not hang on what is free here."""
+    has(monkeypatch, memory=1e15, disk=1e15)
+
+
+def has(monkeypatch, memory: float, disk: float):
+    monkeypatch.setattr(resources, "available_memory", lambda: int(memory))
+    monkeypatch.setattr(
+        resources.shutil, "disk_usage", lambda path: type("Usage", (), {"free": disk})
+    )
+
+
 def test_a_step_is_as_large_as_its_images_and_numbers():
     space = SpaceSpec.unnamed(
         {"state/a": ((6,), "float32"), "image/b": ((128, 128, 3), "uint8")}, 6
@@ -32,7 +45,7 @@ def test_the_need_is_told_beside_what_there_is(tmp_path):
     assert 0 < resources.available_memory() < 1e14
 
 
-def test_an_encoder_that_is_renewed_needs_room_for_the_frames_of_own_successes(tmp_path):
+def test_an_encoder_that_is_renewed_needs_room_for_the_frames_of_own_successes(tmp_path, roomy):
     said = [
         resources.check_resources(
             make_run(
@@ -49,7 +62,7 @@ def test_an_encoder_that_is_renewed_needs_room_for_the_frames_of_own_successes(t
     assert once - never == pytest.approx(2 * (5_000 - demos) * 98_700 / 1e9, abs=0.11)
 
 
-def test_the_steps_of_the_evaluation_need_room_on_the_disk(tmp_path):
+def test_the_steps_of_the_evaluation_need_room_on_the_disk(tmp_path, roomy):
     none, many = (
         float(
             resources.check_resources(
@@ -62,7 +75,7 @@ def test_the_steps_of_the_evaluation_need_room_on_the_disk(tmp_path):
     assert many - none == pytest.approx(resources.OVERHEAD * steps * 98_700 / 1e9, abs=0.11)
 
 
-def test_demonstrations_that_take_most_of_the_steps_make_the_run_longer(tmp_path):
+def test_demonstrations_that_take_most_of_the_steps_make_the_run_longer(tmp_path, roomy):
     few, many = (
         float(
             resources.check_resources(
@@ -86,10 +99,7 @@ def test_a_run_that_would_not_fit_is_refused(encoder, short_of, tmp_path, monkey
     memory, disk = {"memory": (memory, 1e15), "disk": (1e15, 4e9), "nothing": (20e9, 20e9)}[
         short_of
     ]
-    monkeypatch.setattr(resources, "available_memory", lambda: int(memory))
-    monkeypatch.setattr(
-        resources.shutil, "disk_usage", lambda path: type("Usage", (), {"free": disk})
-    )
+    has(monkeypatch, memory, disk)
     if short_of == "nothing":
         resources.check_resources(folder)
         return
